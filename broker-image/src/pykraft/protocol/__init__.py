@@ -1,0 +1,1 @@
+"""Bytes to messages and back; no state, no I/O."""
