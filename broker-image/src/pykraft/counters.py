@@ -14,8 +14,8 @@ UNKNOWN_API_KEY = -1
 # Each topic costs about 20 time series per scrape; Prometheus suffers before we do.
 TOPICS_MAX = 10_000
 # A request's time goes to bucket number `time_ns.bit_length()`: bucket n holds [2**(n-1), 2**n).
-# The last one begins at 2**46 ns, nineteen hours, so that no time is too long for it.
-TIME_BUCKETS = 48
+# A client may ask us to wait for 2**31 ms, which is nearly 2**51 ns; 64 leaves no time without one.
+TIME_BUCKETS = 64
 
 
 class RequestCounters:
@@ -53,7 +53,8 @@ class RequestCounters:
         self.requests += 1
         self.time_ns += time_ns
         self.time_buckets[time_ns.bit_length()] += 1
-        if time_ns > self.time_ns_max:
+        # A comparison costs a fifth of a call of max().
+        if time_ns > self.time_ns_max:  # noqa: PLR1730
             self.time_ns_max = time_ns
 
 
@@ -139,8 +140,7 @@ class NodeCounters:
 
     def loop_lagged(self, lag_ns: int) -> None:
         self.loop_lag_ns = lag_ns
-        if lag_ns > self.loop_lag_ns_max:
-            self.loop_lag_ns_max = lag_ns
+        self.loop_lag_ns_max = max(self.loop_lag_ns_max, lag_ns)
 
 
 class Counters:

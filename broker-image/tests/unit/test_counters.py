@@ -36,10 +36,10 @@ def test_an_answered_request_counts_its_time_in_sum_maximum_and_bucket() -> None
     assert fetch.time_buckets[2] == 1
 
 
-def test_a_request_that_took_a_whole_day_or_no_time_still_has_a_bucket() -> None:
+def test_a_request_that_took_no_time_or_the_longest_poll_there_is_still_has_a_bucket() -> None:
     fetch = Counters().request(1)
     fetch.answered(0)
-    fetch.answered(24 * 3600 * 10**9)
+    fetch.answered((2**31 - 1) * 10**6)
     assert sum(fetch.time_buckets) == 2
     assert len(fetch.time_buckets) == TIME_BUCKETS
 
