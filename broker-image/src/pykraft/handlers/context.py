@@ -100,14 +100,19 @@ class ProducerIds(Protocol):
 
 
 class RequestContext:
-    """One request on its way. It is answered exactly once: by `reply`, `reply_parts` or `drop`."""
+    """One request on its way.
+
+    It ends exactly once: by `reply`, `reply_parts`, `drop` or `disconnect`.
+    """
 
     __slots__ = (
         "api_key",
         "client_bytes",
         "correlation_id",
         "counters",
+        "disconnect",
         "listener",
+        "on_close",
         "peer",
         "sender",
         "started_ns",
@@ -125,6 +130,7 @@ class RequestContext:
         counters: RequestCounters,
         started_ns: int,
         sender: Callable[["RequestContext", Sequence[Part] | None], None],
+        disconnect: Callable[[], None],
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -136,6 +142,10 @@ class RequestContext:
         self.counters = counters
         self.started_ns = started_ns
         self.sender = sender
+        # Close the connection: the only way to tell a client that asked for no answer.
+        self.disconnect = disconnect
+        # Called when the client goes away while its request waits.
+        self.on_close: Callable[[], None] | None = None
 
     @property
     def client_id(self) -> str:

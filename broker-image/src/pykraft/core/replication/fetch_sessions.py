@@ -1,0 +1,134 @@
+"""Fetch sessions (KIP-227): a client names its partitions once and then only what changed.
+
+The cache is bounded by slots. A new session may take the slot of one that was idle for longer than
+the eviction time; when there is none, the client is simply served without a session.
+
+Epochs: 0 asks for a new session, -1 closes one, any other number must be the next one expected.
+They run from 1 to 2**31 - 1 and start at 1 again.
+"""
+
+from collections.abc import Callable, Iterable
+
+from pykraft.protocol.errors import ErrorCode, KafkaError
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+EPOCH_MAX = 2**31 - 1
+
+# A topic is a name up to version 12 and an id from version 13 on; a session keeps to one of them.
+TopicKey = str | bytes
+PartitionKey = tuple[TopicKey, int]
+
+
+class SessionPartition:
+    """What the client wants of one partition, and what we last told it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+    )
+
+    def __init__(
+        self, fetch_offset: int, max_bytes: int, current_leader_epoch: int, last_fetched_epoch: int
+    ) -> None:
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        # Unequal to any real value, so that the first answer always tells both.
+        self.high_watermark = -2
+        self.log_start_offset = -2
+
+    def wants(self, other: "SessionPartition") -> None:
+        """Take over what the client now asks; what we told it stays known."""
+        self.fetch_offset = other.fetch_offset
+        self.max_bytes = other.max_bytes
+        self.current_leader_epoch = other.current_leader_epoch
+        self.last_fetched_epoch = other.last_fetched_epoch
+
+
+class FetchSession:
+    __slots__ = ("epoch", "id", "last_used_ms", "partitions", "uses_ids")
+
+    def __init__(self, session_id: int, uses_ids: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.uses_ids = uses_ids
+        self.last_used_ms = now_ms
+        # In the order of service: a partition that gave data goes to the end, so that a small
+        # max_bytes starves nobody.
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
+
+    def served(self, key: PartitionKey) -> None:
+        state = self.partitions.pop(key, None)
+        if state is not None:
+            self.partitions[key] = state
+
+
+class FetchSessions:
+    """All sessions of a broker. `new_id` gives a positive number, the shell knows from where."""
+
+    def __init__(self, slots: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
+        self.slots = slots
+        self.eviction_ms = eviction_ms
+        self.new_id = new_id
+        # Least recently used first.
+        self.sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def open(self, uses_ids: bool, now_ms: int) -> FetchSession | None:
+        """A new session, or None when every slot is in use."""
+        if len(self.sessions) >= self.slots and not self._evict(now_ms):
+            return None
+        session_id = self.new_id()
+        while session_id == NO_SESSION or session_id in self.sessions:
+            session_id = self.new_id()
+        session = FetchSession(session_id, uses_ids, now_ms)
+        self.sessions[session_id] = session
+        return session
+
+    def _evict(self, now_ms: int) -> bool:
+        oldest = next(iter(self.sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < self.eviction_ms:
+            return False
+        del self.sessions[oldest.id]
+        self.evictions += 1
+        return True
+
+    def close(self, session_id: int) -> None:
+        self.sessions.pop(session_id, None)
+
+    def resume(self, session_id: int, epoch: int, uses_ids: bool, now_ms: int) -> FetchSession:
+        """The session for an incremental request; moves its epoch on. Raises Kafka's refusals."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.uses_ids != uses_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.last_used_ms = now_ms
+        # To the end: least recently used stays first.
+        self.sessions[session_id] = self.sessions.pop(session_id)
+        return session
+
+
+def update(
+    session: FetchSession,
+    wanted: Iterable[tuple[PartitionKey, SessionPartition]],
+    forgotten: Iterable[PartitionKey],
+) -> None:
+    for key, state in wanted:
+        known = session.partitions.get(key)
+        if known is None:
+            session.partitions[key] = state
+        else:
+            known.wants(state)
+    for key in forgotten:
+        session.partitions.pop(key, None)

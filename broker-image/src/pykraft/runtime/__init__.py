@@ -1,0 +1,1 @@
+"""The shell: sockets, threads, files and time around the cores."""

@@ -1,0 +1,181 @@
+"""The broker's side of the metadata log: committed records become an image, hosted logs and leaders.
+
+Replay alone changes the image. What records touched is gathered while they are replayed and then
+carried out once per batch of records: a topic of a thousand partitions is one round, not a thousand.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from pykraft import configs
+from pykraft.core.controller.image import MetadataImage, PartitionImage, TopicImage
+from pykraft.core.log.config import LogConfig
+from pykraft.core.replication.partition import Partition
+from pykraft.core.storage import StorageError
+from pykraft.handlers.context import Broker
+from pykraft.ids import Uuid
+from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.metadata_records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+from pykraft.runtime.log_manager import LogManager
+
+log = logging.getLogger("pykraft.metadata")
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+
+
+class BrokerMetadata:
+    def __init__(self, broker: Broker, logs: LogManager, static: dict[str, str]) -> None:
+        self.broker = broker
+        self.logs = logs
+        self.static = static
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.broker.image
+
+    # From records to what they touch
+
+    def on_commit(self, records: Sequence[MetadataRecord], offset: int, epoch: int) -> None:
+        touched: dict[tuple[Uuid, int], None] = {}
+        configured: set[str] = set()
+        removed: list[TopicImage] = []
+        for record in records:
+            if isinstance(record, RemoveTopicRecord):
+                removed.append(self.image.topics_by_id[record.topic_id])
+            self.image.replay(record)
+            if isinstance(record, PartitionRecord | PartitionChangeRecord):
+                touched[Uuid(record.topic_id), record.partition_id] = None
+            elif isinstance(record, ConfigRecord):
+                configured |= self._configured_by(record)
+        self.image.offset, self.image.epoch = offset, epoch
+        if touched or removed or configured or len(records) > 0:
+            self.broker.metadata_cache.clear()
+        for topic in removed:
+            self._remove(topic)
+        for topic_id, index in touched:
+            self._apply(topic_id, index)
+        for name in configured:
+            self._configure(name)
+
+    def _configured_by(self, record: ConfigRecord) -> set[str]:
+        if record.resource_type == TOPIC_RESOURCE:
+            return {record.resource_name}
+        if record.resource_type == BROKER_RESOURCE:
+            return set(self.broker.replicas.by_name)
+        return set()
+
+    # Hosted partitions
+
+    def load(self) -> int:
+        """Open the logs that are on disk, as the image stands at start."""
+        count = self.logs.load(self._config_if_known)
+        for directory in self.logs.dirs:
+            for (topic, index), opened in directory.logs.items():
+                partition = Partition(
+                    topic, opened.topic_id, index, opened, self._on_storage_error
+                )
+                mark = directory.high_watermarks.get((topic, index), 0)
+                partition.high_watermark = min(
+                    max(mark, opened.log_start_offset), opened.log_end_offset
+                )
+                self.broker.replicas.add(partition)
+        return count
+
+    def _config_if_known(self, topic: str, topic_id: Uuid, index: int) -> LogConfig | None:
+        known = self.image.topics_by_id.get(topic_id)
+        if known is None or known.name != topic or index not in known.partitions:
+            return None
+        if self.broker.node_id not in known.partitions[index].replicas:
+            return None
+        return self.log_config(topic)
+
+    def log_config(self, topic: str) -> LogConfig:
+        image = self.image.configs
+        return LogConfig.from_configs(
+            configs.effective_topic_configs(
+                image.get((TOPIC_RESOURCE, topic), {}),
+                image.get((BROKER_RESOURCE, str(self.broker.node_id)), {}),
+                image.get((BROKER_RESOURCE, ""), {}),
+                self.static,
+            )
+        )
+
+    def _apply(self, topic_id: Uuid, index: int) -> None:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            return
+        wanted = topic.partitions[index]
+        hosted = self.broker.replicas.by_name.get(topic.name, {}).get(index)
+        if self.broker.node_id not in wanted.replicas:
+            if hosted is not None:
+                self._drop(hosted)
+            return
+        if hosted is None:
+            hosted = self._create(topic, index)
+        if hosted is not None:
+            self._lead_or_follow(hosted, wanted)
+
+    def _create(self, topic: TopicImage, index: int) -> Partition | None:
+        try:
+            _, opened = self.logs.create(topic.name, index, topic.id, self.log_config(topic.name))
+        except StorageError as error:
+            log.error("cannot create log %s-%s: %s", topic.name, index, error)
+            return None
+        partition = Partition(topic.name, topic.id, index, opened, self._on_storage_error)
+        self.broker.replicas.add(partition)
+        return partition
+
+    def _lead_or_follow(self, partition: Partition, wanted: PartitionImage) -> None:
+        partition.replicas = tuple(wanted.replicas)
+        partition.isr = tuple(wanted.isr)
+        partition.partition_epoch = wanted.partition_epoch
+        if partition.offline:
+            return
+        try:
+            if wanted.leader != self.broker.node_id:
+                partition.step_down(wanted.leader, wanted.leader_epoch)
+            elif not partition.is_leader or partition.leader_epoch != wanted.leader_epoch:
+                partition.lead(wanted.leader_epoch, node_id=self.broker.node_id)
+        except StorageError as error:
+            self._on_storage_error(partition, error)
+
+    def _remove(self, topic: TopicImage) -> None:
+        for partition in list(self.broker.replicas.by_name.get(topic.name, {}).values()):
+            if partition.topic_id == topic.id:
+                self._drop(partition)
+        self.broker.counters.forget_topic(topic.name)
+
+    def _drop(self, partition: Partition) -> None:
+        self.broker.replicas.remove(partition.topic, partition.index)
+        partition.is_leader = False
+        partition.fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.logs.remove(partition.topic, partition.index)
+
+    def _configure(self, topic: str) -> None:
+        hosted = self.broker.replicas.by_name.get(topic)
+        if hosted:
+            config = self.log_config(topic)
+            for partition in hosted.values():
+                partition.log.config = config
+
+    # Failures
+
+    def _on_storage_error(self, partition: Partition, error: StorageError) -> None:
+        directory = self.logs.dir_of(partition.log)
+        if directory is not None:
+            self.logs.fail(directory, error)
+
+    def take_offline(self, keys: set[tuple[str, int]]) -> None:
+        for partition in self.broker.replicas:
+            if (partition.topic, partition.index) in keys:
+                partition.take_offline()
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        return {(p.topic, p.index): p.high_watermark for p in self.broker.replicas}

@@ -1,0 +1,146 @@
+"""What a broker does by the clock: flush, checkpoint, retention, producer expiry, loop lag.
+
+Decisions are the logs' own; this module calls them at their intervals, hands what blocks to a
+worker, and writes nothing when nothing changed, so that an idle node stays idle.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pykraft.core.log.partition_log import PartitionLog
+from pykraft.core.storage import StorageError
+from pykraft.handlers.context import Broker
+from pykraft.runtime.broker_metadata import BrokerMetadata
+from pykraft.runtime.log_manager import LogDir, LogManager
+
+log = logging.getLogger("pykraft.housekeeping")
+
+# Looking at the loop's lag costs one timer; twice a second shows every stall that a person would.
+LAG_EVERY_S = 0.5
+# How often logs are asked whether something must be flushed: segments that were rolled, and
+# flush.ms and flush.messages. Bounds how long a rolled segment stays only in the page cache.
+FLUSH_EVERY_S = 1.0
+# Logs whose retention is checked in one go before the loop gets its turn.
+LOGS_PER_TURN = 100
+
+
+class Housekeeping:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        broker: Broker,
+        logs: LogManager,
+        metadata: BrokerMetadata,
+    ) -> None:
+        self.loop = loop
+        self.broker = broker
+        self.logs = logs
+        self.metadata = metadata
+        self.timers: dict[str, asyncio.TimerHandle] = {}
+        self.flushing: set[PartitionLog] = set()
+        self.last_checkpoint: object = None
+        self.stopped = False
+
+    def start(self) -> None:
+        settings = self.broker.settings
+        self._every("lag", LAG_EVERY_S, self._measure_lag)
+        self._every("flush", FLUSH_EVERY_S, self.flush)
+        self._every(
+            "checkpoint", settings.replica_high_watermark_checkpoint_interval_ms / 1000,
+            self.checkpoint,
+        )
+        self._every(
+            "retention", settings.log_retention_check_interval_ms / 1000, self.enforce_retention
+        )
+        self._every(
+            "producers",
+            settings.producer_id_expiration_check_interval_ms / 1000,
+            self._expire_producers,
+        )
+
+    def _every(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        def run() -> None:
+            if self.stopped:
+                return
+            work()
+            self._every(name, seconds, work)
+
+        self.timers[name] = self.loop.call_at(self.loop.time() + seconds, run)
+
+    def stop(self) -> None:
+        self.stopped = True
+        for timer in self.timers.values():
+            timer.cancel()
+
+    def _measure_lag(self) -> None:
+        due = self.timers["lag"].when()
+        self.broker.counters.node.loop_lagged(max(0, int((self.loop.time() - due) * 1e9)))
+
+    # Flushing: the worker syncs, the loop then moves the recovery point.
+
+    def flush(self) -> None:
+        now_ms = self.broker.world.now_ms()
+        for directory in self.logs.dirs:
+            if not directory.online:
+                continue
+            for opened in directory.logs.values():
+                if opened not in self.flushing and opened.needs_flush(now_ms):
+                    self._flush_one(directory, opened)
+
+    def _flush_one(self, directory: LogDir, opened: PartitionLog) -> None:
+        target = opened.flush_target(self.broker.world.now_ms())
+        self.flushing.add(opened)
+
+        def done(_: None) -> None:
+            self.flushing.discard(opened)
+            self.broker.counters.node.log_flushes += 1
+            opened.mark_flushed(target)
+
+        def failed(error: BaseException) -> None:
+            self.flushing.discard(opened)
+            if not isinstance(error, StorageError):
+                raise error
+            self.logs.fail(directory, error)
+
+        self.broker.world.in_worker(target.sync, done, failed)
+
+    def checkpoint(self) -> None:
+        marks = self.metadata.high_watermarks()
+        state = (
+            marks,
+            [(o.recovery_point, o.log_start_offset) for d in self.logs.dirs for o in d.logs.values()],
+        )
+        if state != self.last_checkpoint:
+            self.last_checkpoint = state
+            self.logs.checkpoint(marks)
+
+    # Retention
+
+    def enforce_retention(self) -> None:
+        work = [
+            (directory, opened)
+            for directory in self.logs.dirs
+            if directory.online
+            for opened in directory.logs.values()
+        ]
+        self._enforce_some(work)
+
+    def _enforce_some(self, work: list[tuple[LogDir, PartitionLog]]) -> None:
+        now_ms = self.broker.world.now_ms()
+        for directory, opened in work[:LOGS_PER_TURN]:
+            try:
+                doomed = opened.enforce_retention(now_ms)
+            except StorageError as error:
+                self.logs.fail(directory, error)
+                continue
+            self.logs.delete_segments(directory, doomed, opened.config.file_delete_delay_ms)
+        rest = work[LOGS_PER_TURN:]
+        if rest and not self.stopped:
+            self.loop.call_soon(self._enforce_some, rest)
+
+    def _expire_producers(self) -> None:
+        now_ms = self.broker.world.now_ms()
+        expiration_ms = self.broker.settings.producer_id_expiration_ms
+        for partition in self.broker.replicas:
+            partition.log.producers.expire(now_ms - expiration_ms)

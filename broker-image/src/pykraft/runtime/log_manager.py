@@ -1,0 +1,315 @@
+"""The log directories of a broker: loading, creating and deleting logs, checkpoints, failures.
+
+A directory that fails goes offline as a whole: its partitions answer KAFKA_STORAGE_ERROR, the
+others go on. When the last one (or the one with the metadata log) is gone, the node stops, as
+Kafka's does; what was acknowledged is on the disk or was never acknowledged.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import IO
+
+from pykraft.core.log.checkpoints import read_checkpoint, write_checkpoint
+from pykraft.core.log.config import LogConfig
+from pykraft.core.log.partition_log import PartitionLog
+from pykraft.core.storage import StorageError
+from pykraft.handlers.context import LogDirectory, World
+from pykraft.ids import Uuid
+from pykraft.runtime.disk import RealDisk
+
+log = logging.getLogger("pykraft.logs")
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+METADATA_LOG = "__cluster_metadata-0"
+FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)")
+DELETED_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+# Linux allows a file name of 255 bytes; Kafka cuts the topic's name to keep within it.
+FOLDER_NAME_BYTES_MAX = 255
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class LogDir:
+    path: str
+    id: Uuid
+    disk: RealDisk
+    lock: IO[str]
+    online: bool = True
+    was_clean: bool = False
+    logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class DirectoryInUse(Exception):
+    """Another process has the log directory."""
+
+
+def lock_directory(path: str) -> IO[str]:
+    """Take `.lock` the way Kafka does, so that neither starts on the other's directory."""
+    lock = open(os.path.join(path, ".lock"), "a")  # noqa: SIM115 - held as long as the node runs
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise DirectoryInUse(
+            f"log directory {path} is in use by another process; stop it or choose other log.dirs"
+        ) from error
+    return lock
+
+
+class LogManager:
+    def __init__(
+        self,
+        dirs: list[LogDir],
+        world: World,
+        on_offline: Callable[[LogDir, StorageError], None],
+        new_jitter: Callable[[int], int],
+    ) -> None:
+        self.dirs = dirs
+        self.world = world
+        self.on_offline = on_offline
+        self.new_jitter = new_jitter
+
+    # Loading
+
+    def read_checkpoints(self) -> None:
+        for directory in self.dirs:
+            disk = directory.disk
+            directory.was_clean = disk.exists(CLEAN_SHUTDOWN)
+            directory.recovery_points = read_checkpoint(disk, RECOVERY_POINTS)
+            directory.log_starts = read_checkpoint(disk, LOG_STARTS)
+            directory.high_watermarks = read_checkpoint(disk, HIGH_WATERMARKS)
+
+    def load(self, config_of: Callable[[str, Uuid, int], LogConfig | None]) -> int:
+        """Open every log; `config_of` says None of a log that the metadata do not know."""
+        count = 0
+        for directory in self.dirs:
+            for name in directory.disk.list():
+                if name == METADATA_LOG or not directory.disk.is_dir(name):
+                    continue
+                if name.endswith(DELETED_SUFFIX):
+                    self._delete_later(directory, name, 0)
+                    continue
+                match = FOLDER_NAME.fullmatch(name)
+                if match is not None:
+                    count += self._load_one(directory, match["topic"], int(match["index"]), config_of)
+            # The next start is clean only if this run ends cleanly.
+            directory.disk.delete(CLEAN_SHUTDOWN)
+            directory.disk.sync_dir()
+        return count
+
+    def _load_one(
+        self,
+        directory: LogDir,
+        topic: str,
+        index: int,
+        config_of: Callable[[str, Uuid, int], LogConfig | None],
+    ) -> int:
+        name = f"{topic}-{index}"
+        topic_id = PartitionLog.read_topic_id(directory.disk, name)
+        config = config_of(topic, topic_id, index) if topic_id is not None else None
+        if config is None:
+            # Never deleted: it may be the only copy of something that somebody needs.
+            stray = folder_name(topic, index, STRAY_SUFFIX)
+            log.warning("log %s is not in the metadata; renamed to %s", name, stray)
+            directory.disk.rename(name, stray)
+            return 0
+        self._open(directory, (topic, index), config, topic_id, clean=directory.was_clean)
+        return 1
+
+    def _open(
+        self,
+        directory: LogDir,
+        key: TopicPartition,
+        config: LogConfig,
+        topic_id: Uuid | None,
+        *,
+        clean: bool,
+    ) -> PartitionLog:
+        opened = PartitionLog.open(
+            directory.disk,
+            f"{key[0]}-{key[1]}",
+            config,
+            now_ms=self.world.now_ms(),
+            clean=clean,
+            recovery_point=directory.recovery_points.get(key, 0),
+            log_start_offset=directory.log_starts.get(key, 0),
+            topic_id=topic_id,
+            new_jitter=self.new_jitter,
+        )
+        directory.logs[key] = opened
+        return opened
+
+    # Logs
+
+    def find(self, topic: str, index: int) -> tuple[LogDir, PartitionLog] | None:
+        for directory in self.dirs:
+            opened = directory.logs.get((topic, index))
+            if opened is not None:
+                return directory, opened
+        return None
+
+    def create(
+        self, topic: str, index: int, topic_id: Uuid, config: LogConfig
+    ) -> tuple[LogDir, PartitionLog]:
+        """A new log in the online directory that has the fewest. Raises StorageError."""
+        online = [directory for directory in self.dirs if directory.online]
+        if not online:
+            raise StorageError("no log directory is online")
+        directory = min(online, key=lambda d: len(d.logs))
+        try:
+            return directory, self._open(directory, (topic, index), config, topic_id, clean=True)
+        except StorageError as error:
+            self.fail(directory, error)
+            raise
+
+    def remove(self, topic: str, index: int) -> None:
+        """Take a log out of service; its files go after file.delete.delay.ms."""
+        found = self.find(topic, index)
+        if found is None:
+            return
+        directory, opened = found
+        del directory.logs[topic, index]
+        directory.recovery_points.pop((topic, index), None)
+        directory.log_starts.pop((topic, index), None)
+        directory.high_watermarks.pop((topic, index), None)
+        doomed = folder_name(topic, index, DELETED_SUFFIX)
+        try:
+            opened.close(clean=False)
+            directory.disk.rename(opened.name, doomed)
+        except StorageError as error:
+            self.fail(directory, error)
+            return
+        self._delete_later(directory, doomed, opened.config.file_delete_delay_ms)
+
+    def _delete_later(self, directory: LogDir, path: str, delay_ms: int) -> None:
+        def delete() -> None:
+            self.world.in_worker(
+                lambda: directory.disk.delete(path), _ignore, lambda e: self._failed(directory, e)
+            )
+
+        self.world.call_later(delay_ms, delete)
+
+    def delete_segments(self, directory: LogDir, paths: Iterable[str], delay_ms: int) -> None:
+        for path in paths:
+            self._delete_later(directory, path, delay_ms)
+
+    # Failures
+
+    def dir_of(self, opened: PartitionLog) -> LogDir | None:
+        for directory in self.dirs:
+            if any(candidate is opened for candidate in directory.logs.values()):
+                return directory
+        return None
+
+    def _failed(self, directory: LogDir, error: BaseException) -> None:
+        if not isinstance(error, StorageError):
+            raise error
+        self.fail(directory, error)
+
+    def fail(self, directory: LogDir, error: StorageError) -> None:
+        if not directory.online:
+            return
+        directory.online = False
+        log.error("log directory %s goes offline: %s", directory.path, error)
+        self.on_offline(directory, error)
+
+    # Checkpoints
+
+    def checkpoint(self, high_watermarks: dict[TopicPartition, int]) -> None:
+        """Write the three files of every directory. Small; the worker syncs them."""
+        for directory in self.dirs:
+            if directory.online:
+                points, starts = self._points(directory)
+                marks = {k: v for k, v in high_watermarks.items() if k in directory.logs}
+                self._write_checkpoints(directory, points, starts, marks)
+
+    def _points(
+        self, directory: LogDir
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        points = {key: opened.recovery_point for key, opened in directory.logs.items()}
+        # As Kafka: only where the first segment does not already say it.
+        starts = {
+            key: opened.log_start_offset
+            for key, opened in directory.logs.items()
+            if opened.log_start_offset > opened.first_segment_offset
+        }
+        return points, starts
+
+    def _write_checkpoints(
+        self,
+        directory: LogDir,
+        points: dict[TopicPartition, int],
+        starts: dict[TopicPartition, int],
+        marks: dict[TopicPartition, int],
+    ) -> None:
+        def write() -> None:
+            write_checkpoint(directory.disk, RECOVERY_POINTS, points)
+            write_checkpoint(directory.disk, LOG_STARTS, starts)
+            write_checkpoint(directory.disk, HIGH_WATERMARKS, marks)
+
+        self.world.in_worker(write, _ignore, lambda e: self._failed(directory, e))
+
+    def describe(self) -> list[LogDirectory]:
+        found = []
+        for directory in self.dirs:
+            total = usable = -1
+            if directory.online:
+                stat = os.statvfs(directory.path)
+                total, usable = stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+            names = frozenset(f"{topic}-{index}" for topic, index in directory.logs)
+            found.append(
+                LogDirectory(directory.path, directory.id, directory.online, total, usable, names)
+            )
+        return found
+
+    # The end
+
+    def close(self, broker_epoch: int, high_watermarks: dict[TopicPartition, int]) -> None:
+        """Flush and close every log, then say that this was a clean shutdown."""
+        for directory in self.dirs:
+            if not directory.online:
+                continue
+            try:
+                self._close_directory(directory, broker_epoch, high_watermarks)
+            except StorageError as error:
+                log.error("log directory %s is not closed cleanly: %s", directory.path, error)
+
+    def _close_directory(
+        self, directory: LogDir, broker_epoch: int, high_watermarks: dict[TopicPartition, int]
+    ) -> None:
+        for opened in directory.logs.values():
+            opened.close(clean=True)
+        points, starts = self._points(directory)
+        marks = {k: v for k, v in high_watermarks.items() if k in directory.logs}
+        write_checkpoint(directory.disk, RECOVERY_POINTS, points)
+        write_checkpoint(directory.disk, LOG_STARTS, starts)
+        write_checkpoint(directory.disk, HIGH_WATERMARKS, marks)
+        said = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+        directory.disk.write_atomically(CLEAN_SHUTDOWN, said.encode())
+
+    def release(self) -> None:
+        for directory in self.dirs:
+            directory.lock.close()
+
+
+def folder_name(topic: str, index: int, suffix: str) -> str:
+    """Kafka's name of a folder that is to go: `<topic>-<index>.<random hex><suffix>`."""
+    tail = f"-{index}.{uuid.uuid4().hex}{suffix}"
+    return topic[: FOLDER_NAME_BYTES_MAX - len(tail)] + tail
+
+
+def _ignore(_: object) -> None:
+    return None
