@@ -1,0 +1,60 @@
+"""A broker for the whole run, of the kind that TARGET names, so that both are held to one answer.
+
+    TARGET=kafka    Apache Kafka 4.3.1
+    TARGET=pykraft  ours, the default
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from processes import KINDS, RUNNING, Node, end_all, new_node
+
+TARGET = os.environ.get("TARGET", "pykraft")
+_numbers = itertools.count(1)
+
+NewTopicNamed = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    assert TARGET in KINDS, f"TARGET must be one of {sorted(KINDS)}"
+    with new_node(TARGET, tmp_path_factory.mktemp(TARGET)) as node:
+        yield node.start()
+        node.stop()
+
+
+@pytest.fixture(scope="session")
+def admin(broker: Node) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap})
+
+
+@pytest.fixture(scope="session")
+def new_topic(admin: AdminClient) -> NewTopicNamed:
+    """Creates a topic under a name that no other test has."""
+
+    def create(partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
+        name = f"topic-{next(_numbers)}"
+        topic = NewTopic(name, partitions, 1, config=dict(configs or {}))
+        admin.create_topics([topic])[name].result(30)
+        return name
+
+    return create
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_left_running() -> Iterator[None]:
+    yield
+    end_all()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failed test shows the end of every broker's log."""
+    report = yield
+    if report.failed:
+        for node in RUNNING:
+            report.sections.append((f"log of {node.kind}", node.log_end()))
+    return report
