@@ -1,7 +1,7 @@
 """A broker for the whole run, of the kind that TARGET names, so that both are held to one answer.
 
-    TARGET=kafka    Apache Kafka 4.3.1
-    TARGET=pykraft  ours, the default
+TARGET=kafka    Apache Kafka 4.3.1
+TARGET=pykraft  ours, the default
 """
 
 import itertools

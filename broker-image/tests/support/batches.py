@@ -79,7 +79,9 @@ class Batch:
             self.attributes,
             size - 1 if self.last_offset_delta is None else self.last_offset_delta,
             base_time,
-            max(times, default=base_time) if self.max_timestamp_ms is None else self.max_timestamp_ms,
+            max(times, default=base_time)
+            if self.max_timestamp_ms is None
+            else self.max_timestamp_ms,
             self.producer_id,
             self.producer_epoch,
             self.base_sequence,
@@ -88,9 +90,7 @@ class Batch:
         checked += payload
         crc = crc32c.crc32c(checked) ^ self.crc_error
         length = len(checked) + 9 + self.length_error
-        return (
-            _HEADER.pack(self.base_offset, length, self.leader_epoch, self.magic, crc) + checked
-        )
+        return _HEADER.pack(self.base_offset, length, self.leader_epoch, self.magic, crc) + checked
 
 
 def batch_of(*values: bytes, **fields: object) -> Batch:

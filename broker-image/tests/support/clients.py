@@ -336,5 +336,6 @@ def _from_java(line: str) -> Consumed:
 
 
 CLIENTS: dict[str, Client] = {
-    client.name: client for client in (Confluent(), Aiokafka(), KafkaPython(), Kcat(), JavaConsole())
+    client.name: client
+    for client in (Confluent(), Aiokafka(), KafkaPython(), Kcat(), JavaConsole())
 }

@@ -127,9 +127,7 @@ def build(schema: Any, values: dict[str, Any]) -> Any:
     unknown = values.keys() - known
     assert not unknown, f"{schema.__name__} v{schema.__version__} has no {sorted(unknown)}"
     given = {
-        field.name: _convert(field, values[field.name])
-        if field.name in values
-        else _default(field)
+        field.name: _convert(field, values[field.name]) if field.name in values else _default(field)
         for field in fields(schema)
         if field.name in values or not _has_default(field)
     }
