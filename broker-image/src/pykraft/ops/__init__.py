@@ -1,0 +1,1 @@
+"""How to look at a running node: metrics, probes, logs."""
