@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum, IntEnum
 
 INT_MAX = 2**31 - 1
@@ -60,6 +59,11 @@ class UpdateMode(Enum):
 class ConfigError(Exception):
     """A value is not allowed; the message names the config, the value and what is allowed."""
 
+    def __init__(self, message: str, allowed: str | None = None) -> None:
+        super().__init__(message)
+        # The end of the message, for who names config and value in another way.
+        self.allowed = allowed or message
+
 
 Validator = Callable[[str, Value], None]
 
@@ -81,7 +85,7 @@ class ConfigDef:
 
 
 def bad_value(name: str, value: object, why: str) -> ConfigError:
-    return ConfigError(f"Invalid value {value} for configuration {name}: {why}")
+    return ConfigError(f"Invalid value {value} for configuration {name}: {why}", why)
 
 
 def parse(config: ConfigDef, text: str) -> Value:
@@ -112,6 +116,8 @@ def format_double(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     tail = "".join(map(str, digits[1:])) or "0"
