@@ -64,7 +64,6 @@ _NUMBERS = {
 # Values with which a request reaches as deep into the node as it can; everything else is zero.
 _VALUES: dict[str, Any] = {
     "acks": 1,
-    "cluster_id": None,
     "controller_broker_id": -1,
     "current_leader_epoch": -1,
     "last_fetched_epoch": -1,
