@@ -13,11 +13,10 @@ from pykraft.core.replication.partition import Partition
 from pykraft.handlers.context import Broker, RequestContext
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.hot_requests import ProduceRequest, decode_produce
+from pykraft.protocol.hot_responses import ProducePartitionReply as Reply
 from pykraft.protocol.hot_responses import encode_produce_response
 from pykraft.records.compression import recompress
 
-# index, error, base offset, log append time, log start offset, message, current leader
-Reply = tuple[int, int, int, int, int, str | None, tuple[int, int] | None]
 TopicReplies = tuple[str | None, bytes | None, list[Reply]]
 
 ACKS_ALL = -1
@@ -59,7 +58,7 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
             if partition is None:
                 if hosted is not None:
                     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                replies.append((index, unknown, -1, -1, -1, None, None))
+                replies.append(Reply(index, unknown, -1, -1, -1))
                 failed = True
                 continue
             try:
@@ -74,9 +73,7 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
                 failed = True
                 continue
             _count(broker, partition.topic, records, appended)
-            replies.append(
-                (index, 0, appended[0], appended[2], appended[3], None, None)
-            )
+            replies.append(Reply(index, 0, appended[0], appended[2], appended[3]))
             if acks_all and partition.high_watermark <= appended[1]:
                 uncommitted.append((partition, appended[1] + 1, replies, len(replies) - 1))
     if uncommitted:
@@ -98,7 +95,7 @@ def _refused(broker: Broker, partition: Partition, error: KafkaError) -> Reply:
     leader = None
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
         leader = (partition.leader, partition.leader_epoch)
-    return (partition.index, error.code, -1, -1, -1, error.message, leader)
+    return Reply(partition.index, error.code, -1, -1, -1, error.message, leader)
 
 
 def _answer(
@@ -117,7 +114,7 @@ def _answer(
 def _refuse_all(context: RequestContext, request: ProduceRequest, code: ErrorCode) -> None:
     context.failed(code)
     topics: list[TopicReplies] = [
-        (name, topic_id, [(index, code, -1, -1, -1, None, None) for index, _ in partitions])
+        (name, topic_id, [Reply(index, code, -1, -1, -1) for index, _ in partitions])
         for name, topic_id, partitions in request.topics
     ]
     _answer(context, request.acks, topics, True)
@@ -163,7 +160,7 @@ class _Waiting:
 
     def _fail(self, item: tuple[Partition, int, list[Reply], int], code: int) -> None:
         partition, _, replies, at = item
-        replies[at] = (partition.index, code, -1, -1, -1, None, None)
+        replies[at] = Reply(partition.index, code, -1, -1, -1)
         self.context.failed(code)
 
     def _time_out(self) -> None:

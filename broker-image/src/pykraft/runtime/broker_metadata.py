@@ -8,7 +8,13 @@ import logging
 from collections.abc import Sequence
 
 from pykraft import configs
-from pykraft.core.controller.image import MetadataImage, PartitionImage, TopicImage
+from pykraft.core.controller.image import (
+    BROKER,
+    TOPIC,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from pykraft.core.log.config import LogConfig
 from pykraft.core.replication.partition import Partition
 from pykraft.core.storage import StorageError
@@ -18,23 +24,26 @@ from pykraft.protocol.errors import ErrorCode
 from pykraft.protocol.metadata_records import (
     ConfigRecord,
     MetadataRecord,
+    NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    ProducerIdsRecord,
     RemoveTopicRecord,
 )
 from pykraft.runtime.log_manager import LogManager
 
 log = logging.getLogger("pykraft.metadata")
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
+# Frequent records that change no answer to Metadata.
+UNSEEN_BY_CLIENTS = (NoOpRecord, ProducerIdsRecord)
 
 
 class BrokerMetadata:
-    def __init__(self, broker: Broker, logs: LogManager, static: dict[str, str]) -> None:
+    def __init__(self, broker: Broker, logs: LogManager) -> None:
         self.broker = broker
         self.logs = logs
-        self.static = static
+        # Of topics that have no configs of their own; made anew when the broker's change.
+        self.default_config: LogConfig | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -55,7 +64,7 @@ class BrokerMetadata:
             elif isinstance(record, ConfigRecord):
                 configured |= self._configured_by(record)
         self.image.offset, self.image.epoch = offset, epoch
-        if touched or removed or configured or len(records) > 0:
+        if any(not isinstance(record, UNSEEN_BY_CLIENTS) for record in records):
             self.broker.metadata_cache.clear()
         for topic in removed:
             self._remove(topic)
@@ -65,9 +74,10 @@ class BrokerMetadata:
             self._configure(name)
 
     def _configured_by(self, record: ConfigRecord) -> set[str]:
-        if record.resource_type == TOPIC_RESOURCE:
+        if record.resource_type == TOPIC:
             return {record.resource_name}
-        if record.resource_type == BROKER_RESOURCE:
+        if record.resource_type == BROKER:
+            self.default_config = None
             return set(self.broker.replicas.by_name)
         return set()
 
@@ -97,14 +107,22 @@ class BrokerMetadata:
         return self.log_config(topic)
 
     def log_config(self, topic: str) -> LogConfig:
-        image = self.image.configs
-        return LogConfig.from_configs(
-            configs.effective_topic_configs(
-                image.get((TOPIC_RESOURCE, topic), {}),
-                image.get((BROKER_RESOURCE, str(self.broker.node_id)), {}),
-                image.get((BROKER_RESOURCE, ""), {}),
-                self.static,
-            )
+        """A topic without configs of its own shares one object with all others."""
+        overrides = self.image.configs.get((TOPIC, topic), {})
+        if not overrides and self.default_config is not None:
+            return self.default_config
+        values = configs.effective_topic_configs(overrides, self.layers())
+        config = LogConfig.from_configs(values)
+        if not overrides:
+            self.default_config = config
+        return config
+
+    def layers(self) -> configs.BrokerLayers:
+        dynamic = self.image.configs
+        return configs.BrokerLayers(
+            static=self.broker.settings.static,
+            dynamic_default=dynamic.get((BROKER, ""), {}),
+            dynamic_broker=dynamic.get((BROKER, str(self.broker.node_id)), {}),
         )
 
     def _apply(self, topic_id: Uuid, index: int) -> None:

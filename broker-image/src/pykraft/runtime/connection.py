@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 
 from pykraft.core.log.partition_log import FileSlice
 from pykraft.handlers.context import Broker, Part, RequestContext
-from pykraft.protocol.decoding import decode_request, skip_tagged_fields
+from pykraft.protocol.decoding import decode_request, skip_tags
 from pykraft.protocol.encoding import response_header
 from pykraft.protocol.errors import ProtocolError
-from pykraft.protocol.versions import api_name
+from pykraft.protocol.versions import NAMES
 from pykraft.runtime.dispatch import Route, Routes
 
 log = logging.getLogger("pykraft.connection")
@@ -303,7 +303,7 @@ class Connection:
         return {
             "peer": self.peer,
             "client_id": context.client_id,
-            "api": api_name(context.api_key),
+            "api": NAMES.get(context.api_key, str(context.api_key)),
             "version": context.version,
             "correlation_id": context.correlation_id,
         }
@@ -447,7 +447,10 @@ class Connection:
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:
-    """Past the tagged fields of a flexible request header."""
-    if position < len(frame) and frame[position] == 0:
-        return position + 1
-    return skip_tagged_fields(frame, position)
+    """Past the tagged fields of a flexible request header: nearly always one zero byte."""
+    try:
+        if frame[position] == 0:
+            return position + 1
+        return skip_tags(frame, position)
+    except IndexError:
+        raise ProtocolError("a request header is cut short") from None

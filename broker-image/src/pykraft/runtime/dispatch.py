@@ -12,7 +12,13 @@ from pykraft.handlers.fetch import handle_fetch
 from pykraft.handlers.produce import handle_produce
 from pykraft.protocol.decoding import Message
 from pykraft.protocol.errors import ProtocolError
-from pykraft.protocol.versions import FLEXIBLE_FROM, SERVED_VERSIONS, ApiKey, api_name
+from pykraft.protocol.versions import (
+    API_VERSIONS,
+    FLEXIBLE_FROM,
+    NAMES,
+    PRODUCE_VERSION_MIN,
+    ApiKey,
+)
 
 # Handlers of the data path read the frame themselves.
 RawHandler = Callable[[Broker, RequestContext, memoryview, int], None]
@@ -40,14 +46,14 @@ Routes = dict[int, Route]
 
 def close_unsupported(broker: Broker, context: RequestContext) -> None:
     """As Kafka: the answer's format would be a guess, so the connection is closed."""
-    raise ProtocolError(f"{api_name(context.api_key)} version {context.version} is not served")
+    raise ProtocolError(f"{NAMES[context.api_key]} version {context.version} is not served")
 
 
 def make_routes(counters: Counters) -> Routes:
     routes = {}
-    for key, (low, high) in SERVED_VERSIONS.items():
+    for key, (low, high) in API_VERSIONS.items():
         routes[int(key)] = Route(
-            version_min=low,
+            version_min=PRODUCE_VERSION_MIN if key == ApiKey.PRODUCE else low,
             version_max=high,
             flexible_from=FLEXIBLE_FROM[key],
             raw=RAW_HANDLERS.get(key),
