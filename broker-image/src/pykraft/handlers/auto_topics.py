@@ -1,0 +1,91 @@
+"""Topics that come into being because somebody asked for them (auto.create.topics.enable).
+
+Internal topics are created in the shape that their coordinator needs, whoever asks first.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykraft.configs import Value, effective_broker_configs
+from pykraft.handlers.configs import broker_layers
+from pykraft.handlers.context import Broker
+from pykraft.protocol.decoding import make_request
+from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.versions import ApiKey
+
+log = logging.getLogger("pykraft.auto_topics")
+
+
+def create_topics(broker: Broker, names: Iterable[str]) -> None:
+    """Ask the controller, and do not wait: clients ask for metadata again until it is there.
+
+    Asking twice does no harm, the controller creates a topic once.
+    """
+    settings = effective_broker_configs(broker_layers(broker))
+    topics = [_shape(name, settings) for name in names]
+    request = make_request(
+        ApiKey.CREATE_TOPICS, {"topics": topics, "timeout": 0, "validate_only": False}
+    )
+    broker.controller.submit(lambda controller: controller.create_topics(request), _log_failures)
+
+
+def _log_failures(reply: Mapping[str, Any]) -> None:
+    for topic in reply["topics"]:
+        if topic["error_code"] not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            log.warning("topic %s was not created: %s", topic["name"], topic["error_message"])
+
+
+def _shape(name: str, settings: Mapping[str, Value | None]) -> dict[str, Any]:
+    partitions, replicas, configs = _INTERNAL.get(name, _ORDINARY)
+    return {
+        "name": name,
+        "num_partitions": settings[partitions],
+        "replication_factor": settings[replicas],
+        "assignments": [],
+        "configs": [
+            {"name": key, "value": text if text is not None else str(settings[source])}
+            for key, (text, source) in configs.items()
+        ],
+    }
+
+
+# The config that says how many partitions, the one that says how many replicas, and the topic's own
+# configs: a text, or the broker config that it comes from.
+_Configs = dict[str, tuple[str | None, str]]
+_Shape = tuple[str, str, _Configs]
+
+_ORDINARY: _Shape = ("num.partitions", "default.replication.factor", {})
+_INTERNAL: dict[str, _Shape] = {
+    "__consumer_offsets": (
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        {
+            "cleanup.policy": ("compact", ""),
+            "compression.type": ("producer", ""),
+            "segment.bytes": (None, "offsets.topic.segment.bytes"),
+        },
+    ),
+    "__transaction_state": (
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        {
+            "cleanup.policy": ("compact", ""),
+            "compression.type": ("uncompressed", ""),
+            "min.insync.replicas": (None, "transaction.state.log.min.isr"),
+            "segment.bytes": (None, "transaction.state.log.segment.bytes"),
+            "unclean.leader.election.enable": ("false", ""),
+        },
+    ),
+    "__share_group_state": (
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        {
+            "cleanup.policy": ("delete", ""),
+            "compression.type": ("producer", ""),
+            "min.insync.replicas": (None, "share.coordinator.state.topic.min.isr"),
+            "retention.ms": ("-1", ""),
+            "segment.bytes": (None, "share.coordinator.state.topic.segment.bytes"),
+        },
+    ),
+}

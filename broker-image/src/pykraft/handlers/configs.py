@@ -1,0 +1,231 @@
+"""DescribeConfigs, v1 to v4; AlterConfigs, v0 to v2; IncrementalAlterConfigs, v0 and v1;
+ListConfigResources, v0 and v1.
+
+Behaviour: topics, this broker and the default of all brokers (the empty name), this node's loggers,
+client metrics subscriptions and groups; values with their sources and synonyms as Kafka resolves
+them. Levels of loggers are this process's own and changed here; everything else is the
+controller's to check and to record.
+Absent: documentation (always null). Of the broker's own configs those that are not implemented can
+be set and are shown, without effect.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pykraft import configs
+from pykraft.configs import BrokerLayers, ResourceType
+from pykraft.core.controller.topic_names import check_topic_name
+from pykraft.handlers.broker_loggers import logger_levels, set_logger_levels
+from pykraft.handlers.cluster_view import ClusterView
+from pykraft.handlers.context import Broker, RequestContext
+from pykraft.handlers.submission import count_errors, submit
+from pykraft.protocol.decoding import Message
+from pykraft.protocol.errors import ErrorCode, KafkaError
+
+Entries = list[dict[str, Any]]
+Names = frozenset[str] | None
+ResourceKey = tuple[int, str]
+
+DEFAULT_BROKER = ""
+CLIENT_METRICS_ONLY_VERSION = 0
+
+
+def broker_layers(broker: Broker) -> BrokerLayers:
+    dynamic = broker.image.configs
+    return BrokerLayers(
+        static=broker.settings.static,
+        dynamic_default=dynamic.get((ResourceType.BROKER, DEFAULT_BROKER), {}),
+        dynamic_broker=dynamic.get((ResourceType.BROKER, str(broker.node_id)), {}),
+    )
+
+
+# DescribeConfigs
+
+
+def handle_describe_configs(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any]:
+    describer = _Describer(broker, request.include_synonyms)
+    results = []
+    for resource in request.resources:
+        result: dict[str, Any] = {
+            "resource_type": resource.resource_type,
+            "resource_name": resource.resource_name,
+            # Not null: that is how Kafka answers here when all is well.
+            "error_message": "",
+        }
+        try:
+            result["configs"] = describer.describe(resource)
+        except KafkaError as error:
+            context.failed(error.code)
+            result |= {"error_code": error.code, "error_message": error.message or ""}
+        results.append(result)
+    return {"results": results}
+
+
+class _Describer:
+    def __init__(self, broker: Broker, include_synonyms: bool) -> None:
+        self.broker = broker
+        self.include_synonyms = include_synonyms
+
+    def describe(self, resource: Message) -> Entries:
+        # No names, like null, asks for all.
+        names: Names = frozenset(resource.configuration_keys or ()) or None
+        name: str = resource.resource_name
+        match resource.resource_type:
+            case ResourceType.TOPIC:
+                return self._topic(name, names)
+            case ResourceType.BROKER:
+                return self._broker(name, names)
+            case ResourceType.BROKER_LOGGER:
+                _check_own_id(self.broker, name)
+                return configs.describe_loggers(logger_levels(), names)
+            case ResourceType.CLIENT_METRICS:
+                _check_named(name, "Client metrics subscription")
+                overrides = self._overrides(ResourceType.CLIENT_METRICS, name)
+                return configs.describe_client_metrics(overrides, names, self.include_synonyms)
+            case ResourceType.GROUP:
+                _check_named(name, "Group")
+                overrides = self._overrides(ResourceType.GROUP, name)
+                layers = broker_layers(self.broker)
+                return configs.describe_group(overrides, layers, names, self.include_synonyms)
+            case unknown:
+                raise _unknown_type(unknown)
+
+    def _topic(self, name: str, names: Names) -> Entries:
+        check_topic_name(name)
+        if name not in self.broker.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        overrides = self._overrides(ResourceType.TOPIC, name)
+        layers = broker_layers(self.broker)
+        return configs.describe_topic(overrides, layers, names, self.include_synonyms)
+
+    def _broker(self, name: str, names: Names) -> Entries:
+        layers = broker_layers(self.broker)
+        if name == DEFAULT_BROKER:
+            default = layers.dynamic_default
+            return configs.describe_default_broker(default, names, self.include_synonyms)
+        _check_own_id(self.broker, name)
+        return configs.describe_broker(layers, names, self.include_synonyms)
+
+    def _overrides(self, resource_type: int, name: str) -> Mapping[str, str]:
+        return self.broker.image.configs.get((resource_type, name), {})
+
+
+def _check_own_id(broker: Broker, name: str) -> None:
+    if not name.removeprefix("-").isdecimal():
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if name != str(broker.node_id):
+        message = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_named(name: str, kind: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} name must not be empty")
+
+
+def _unknown_type(resource_type: int) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+# AlterConfigs and IncrementalAlterConfigs
+
+
+def handle_alter_configs(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any] | None:
+    submit(broker, context, lambda c: c.alter_configs(request, broker.node_id))
+    return None
+
+
+def handle_incremental_alter_configs(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any] | None:
+    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    times = Counter(keys)
+    # A resource that appears twice is refused, which the controller does for all types.
+    loggers = {
+        key: resource
+        for key, resource in zip(keys, request.resources, strict=True)
+        if key[0] == ResourceType.BROKER_LOGGER and times[key] == 1
+    }
+    if not loggers:
+        submit(broker, context, lambda c: c.incremental_alter_configs(request, broker.node_id))
+        return None
+    answers = {
+        key: _alter_loggers(broker, resource, validate_only=request.validate_only)
+        for key, resource in loggers.items()
+    }
+    rest = Message(
+        resources=[r for key, r in zip(keys, request.resources, strict=True) if key not in loggers],
+        validate_only=request.validate_only,
+    )
+
+    def answer(reply: Mapping[str, Any]) -> None:
+        theirs = iter(reply["responses"])
+        responses = [answers[key] if key in answers else next(theirs) for key in keys]
+        body = {**reply, "responses": responses}
+        count_errors(context, body)
+        context.reply(body)
+
+    broker.controller.submit(lambda c: c.incremental_alter_configs(rest, broker.node_id), answer)
+    return None
+
+
+def _alter_loggers(broker: Broker, resource: Message, *, validate_only: bool) -> dict[str, Any]:
+    answer = {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }
+    operations = [(c.name, c.config_operation, c.value) for c in resource.configs]
+    try:
+        _check_own_id(broker, resource.resource_name)
+        configs.validate_logger_operations(operations, logger_levels())
+    except KafkaError as error:
+        return answer | {"error_code": error.code, "error_message": error.message}
+    if not validate_only:
+        set_logger_levels(operations)
+    return answer
+
+
+# ListConfigResources
+
+
+def handle_list_config_resources(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any]:
+    known = _config_resources(broker, context)
+    if context.version == CLIENT_METRICS_ONLY_VERSION:
+        wanted = [int(ResourceType.CLIENT_METRICS)]
+    else:
+        wanted = list(dict.fromkeys(request.resource_types)) or list(known)
+    if any(kind not in known for kind in wanted):
+        context.failed(ErrorCode.UNSUPPORTED_VERSION)
+        return {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+    return {
+        "config_resources": [
+            {"resource_name": name, "resource_type": kind}
+            for kind in wanted
+            for name in known[kind]
+        ]
+    }
+
+
+def _config_resources(broker: Broker, context: RequestContext) -> dict[int, list[str]]:
+    image = broker.image
+    brokers = [str(b.id) for b, _ in ClusterView(image, context.listener).brokers()]
+    configured = sorted(image.configs)
+    return {
+        ResourceType.GROUP: [n for kind, n in configured if kind == ResourceType.GROUP],
+        ResourceType.CLIENT_METRICS: [
+            n for kind, n in configured if kind == ResourceType.CLIENT_METRICS
+        ],
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.BROKER: brokers,
+        ResourceType.TOPIC: list(image.topics),
+    }

@@ -1,0 +1,96 @@
+"""InitProducerId, v0 to v5, and DescribeProducers, v0.
+
+Behaviour: an idempotent producer gets a fresh id with epoch 0, whatever id and epoch it had before
+(KIP-360); an id without its epoch, or the reverse, is INVALID_REQUEST. DescribeProducers shows the
+producers whose sequence numbers a partition remembers.
+Absent: transactions. There is no transaction coordinator yet, and FindCoordinator is not announced,
+so no client gets as far as to ask here with a transactional id. One that does all the same is told
+UNSUPPORTED_VERSION, which clients take as final; NOT_COORDINATOR, as Kafka has it, or
+COORDINATOR_NOT_AVAILABLE would have them look for a coordinator for ever.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykraft.core.controller.topic_names import check_topic_name
+from pykraft.core.replication.partition import Partition
+from pykraft.handlers.context import Broker, RequestContext
+from pykraft.protocol.decoding import Message
+from pykraft.protocol.errors import ErrorCode, KafkaError
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TRANSACTION = -1
+UNKNOWN_COORDINATOR_EPOCH = -1
+
+
+def handle_init_producer_id(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any] | None:
+    refusal = _refusal(request)
+    if refusal is not None:
+        return _no_id(context, refusal)
+    broker.producer_ids.next(
+        lambda producer_id: context.reply({"producer_id": producer_id, "producer_epoch": 0}),
+        lambda code: context.reply(_no_id(context, code)),
+    )
+    return None
+
+
+def _refusal(request: Message) -> ErrorCode | None:
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    if request.transactional_id == "":
+        return ErrorCode.INVALID_REQUEST
+    if request.transactional_id is not None:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return None
+
+
+def _no_id(context: RequestContext, code: int) -> Mapping[str, Any]:
+    context.failed(code)
+    return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_EPOCH}
+
+
+def handle_describe_producers(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any]:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    _describe(broker, context, topic.name, index)
+                    for index in topic.partition_indexes
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -> dict[str, Any]:
+    answer: dict[str, Any] = {"partition_index": index, "error_code": ErrorCode.NONE}
+    try:
+        check_topic_name(topic)
+        partition = broker.replicas.find(topic, index)
+        partition.check_leader()
+        answer["active_producers"] = _active_producers(partition)
+    except KafkaError as error:
+        context.failed(error.code)
+        answer |= {"error_code": error.code, "error_message": error.message}
+    return answer
+
+
+def _active_producers(partition: Partition) -> list[dict[str, Any]]:
+    return [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": producer.epoch,
+            "last_sequence": producer.last_sequence,
+            "last_timestamp": producer.last_timestamp_ms,
+            "coordinator_epoch": producer.coordinator_epoch,
+            "current_txn_start_offset": producer.transaction_first_offset,
+        }
+        for producer_id, producer in partition.log.producers.by_id.items()
+    ]

@@ -1,0 +1,36 @@
+"""CreateTopics, v2 to v7; DeleteTopics, v1 to v6; CreatePartitions, v0 to v3.
+
+Behaviour: all of it is the controller's (core/controller): checks, placement, records. The answer
+is sent when the records are committed; the broker has then applied them, too, if it is the same
+node, so that a client that goes on at once finds what it created.
+Absent: throttling by quota (controller_mutation_rate), and the time-out, see submission.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykraft.handlers.context import Broker, RequestContext
+from pykraft.handlers.submission import submit
+from pykraft.protocol.decoding import Message
+
+
+def handle_create_topics(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any] | None:
+    submit(broker, context, lambda controller: controller.create_topics(request))
+    return None
+
+
+def handle_delete_topics(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any] | None:
+    version = context.version
+    submit(broker, context, lambda controller: controller.delete_topics(request, version))
+    return None
+
+
+def handle_create_partitions(
+    broker: Broker, context: RequestContext, request: Message
+) -> Mapping[str, Any] | None:
+    submit(broker, context, lambda controller: controller.create_partitions(request))
+    return None
