@@ -99,7 +99,7 @@ bench-quick: $(STAMP) $(JARS) ## The bench in about a minute, so that it cannot 
 	$(VENV)/bin/python tests/bench/run.py --quick
 
 verify: $(STAMP) ## What is generated or pinned still matches its source
-	cd broker-image && ../$(VENV)/bin/python tests/support/conformance.py --check
+	cd broker-image && ../$(VENV)/bin/python tests/support/documents.py --check
 	$(VENV)/bin/pip check
 	$(VENV)/bin/python broker-image/tests/support/pins.py
 
