@@ -84,8 +84,9 @@ compat: $(STAMP) $(JARS) ## Apache Kafka on our files, and we on its
 	@$(NEED) java
 	$(PYTEST) tests/compat
 
-fuzz: $(STAMP) ## Forged input for longer: FUZZ_EXAMPLES=20000 by default
-	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000}; export FUZZ_EXAMPLES; $(PYTEST) tests/wire --timeout=3600
+fuzz: $(STAMP) ## Forged input again and again, each round from a new seed: ROUNDS=20
+	@for round in $$(seq $${ROUNDS:-20}); do seed=$$RANDOM; echo "round $$round, seed $$seed"; \
+	    ($(PYTEST) tests/wire -k fuzz --hypothesis-seed=$$seed); done
 
 kill: $(STAMP) $(JARS) ## SIGKILL at random times, 50 times: nothing acknowledged is lost
 	KILLS=$${KILLS:-50}; export KILLS; $(PYTEST) tests/clients/test_kill.py --timeout=1800
