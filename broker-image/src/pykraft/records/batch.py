@@ -55,7 +55,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # Kafka's word; hides tuple.count, which nobody needs.
 
     @property
     def size(self) -> int:

@@ -1,0 +1,1 @@
+"""The log of one partition: Apache Kafka's files, byte for byte."""

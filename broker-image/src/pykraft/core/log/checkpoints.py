@@ -1,0 +1,51 @@
+"""The small text files of a log directory: one offset per partition, or one per leader epoch.
+
+0                    version
+2                    number of lines that follow
+orders 0 1523
+orders 1 88
+"""
+
+from collections.abc import Mapping
+
+from pykraft.core.storage import Disk
+
+VERSION = "0"
+TopicPartition = tuple[str, int]
+
+
+def read_checkpoint(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """Empty when the file is absent or damaged: then everything is recovered from the start."""
+    found: dict[TopicPartition, int] = {}
+    for line in read_lines(disk, path):
+        try:
+            topic, index, offset = line.split(" ")
+            found[topic, int(index)] = int(offset)
+        except ValueError:
+            return {}
+    return found
+
+
+def write_checkpoint(
+    disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
+) -> None:
+    lines = [f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items())]
+    disk.write_atomically(path, encode_lines(lines), sync=sync)
+
+
+def encode_lines(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in (VERSION, str(len(lines)), *lines)).encode()
+
+
+def read_lines(disk: Disk, path: str) -> list[str]:
+    """The lines after the count, or none when the file is absent, cut or of another version."""
+    try:
+        text = disk.read(path).decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return []
+    version, _, rest = text.partition("\n")
+    count, _, body = rest.partition("\n")
+    lines = body.splitlines()
+    if version != VERSION or not count.isdecimal() or int(count) != len(lines):
+        return []
+    return lines

@@ -1,0 +1,615 @@
+"""The log of one partition: append, read, look up, roll, truncate, delete, flush, close.
+
+Single-threaded: all is called from the loop. Only what `begin_flush` returns runs elsewhere.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from pykraft.core.log.config import LogConfig
+from pykraft.core.log.epochs import LeaderEpochs
+from pykraft.core.log.files import OpenFiles
+from pykraft.core.log.flushing import Flush, Unsynced
+from pykraft.core.log.partition_metadata import metadata_path, read_topic_id, write_topic_id
+from pykraft.core.log.producer_state import (
+    EXPIRATION_MS,
+    SEQUENCE_MASK,
+    ProducedBatch,
+    ProducerState,
+)
+from pykraft.core.log.recovery import (
+    LoadedSegments,
+    SegmentOpener,
+    SnapshotFiles,
+    coordinator_epoch,
+    list_folder,
+    load_clean,
+    load_unclean,
+    offsets_of,
+    replay_producers,
+    start_over,
+)
+from pykraft.core.log.retention import count_deletable
+from pykraft.core.log.segment import (
+    LOG,
+    NEVER,
+    RELATIVE_OFFSET_MAX,
+    SNAPSHOT,
+    ActiveSegment,
+    Segment,
+)
+from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
+from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, stamp_time
+from pykraft.core.log.validation import check_records, cut_to_first, cut_to_one_batch, refuse
+from pykraft.core.storage import Disk
+from pykraft.ids import ZERO_UUID, Uuid, uuid_to_text
+from pykraft.protocol.errors import ErrorCode, KafkaError
+from pykraft.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+)
+from pykraft.records.compression import ZSTD
+
+__all__ = ["Appended", "FileSlice", "FoundOffset", "PartitionLog"]
+
+CODEC_OR_CONTROL = CODEC_MASK | CONTROL
+# For a log that was not given a share in its directory's.
+OWN_OPEN_FILES_MAX = 8
+
+
+class Appended(NamedTuple):
+    first_offset: int
+    last_offset: int
+    # -1 unless we set the time; of a duplicate, the time it was stored with, as Kafka answers.
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class PartitionLog:
+    """Invariants: log_start_offset <= log_end_offset; recovery_point <= log_end_offset;
+    segments are in order, the last is the active one, and there is always one."""
+
+    __slots__ = (
+        "_after_ms",
+        "_before_ms",
+        "_disk",
+        "_max_message_bytes",
+        "_opener",
+        "_scans_records",
+        "_segment_bytes",
+        "_segments",
+        "_snapshots",
+        "_stamps_time",
+        "_target_codec",
+        "_unsynced",
+        "config",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "producers",
+        "recompresses",
+        "recovery_point",
+        "size",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        opener: SegmentOpener,
+        loaded: LoadedSegments,
+        *,
+        epochs: LeaderEpochs,
+        snapshots: SnapshotFiles,
+        producers: ProducerState,
+        log_start_offset: int,
+        recovery_point: int,
+        now_ms: int,
+    ) -> None:
+        self.name = opener.folder
+        self.topic_id = ZERO_UUID
+        self.leader_epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self.last_flush_ms = now_ms
+        self._disk = opener.files.disk
+        self._opener = opener
+        self._snapshots = snapshots
+        self._unsynced = Unsynced(self._disk, loaded.unflushed)
+        self._segments = Segments(loaded.sealed, loaded.active, loaded.end_offset)
+        self.size = self._segments.size
+        self.log_end_offset = loaded.end_offset
+        self.configure(opener.config)
+
+    # Opening
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        name: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        topic_id: Uuid | None = None,
+        new_jitter: Callable[[int], int] = lambda limit_ms: 0,
+        files: OpenFiles | None = None,
+        producer_expiration_ms: int = EXPIRATION_MS,
+    ) -> "PartitionLog":
+        """Open or create the log in folder `name`; recover it unless the last stop was clean."""
+        files = files or OpenFiles(disk, OWN_OPEN_FILES_MAX)
+        opener = SegmentOpener(files, name, config, new_jitter)
+        names = list_folder(disk, name)
+        epochs = LeaderEpochs.load(disk, name)
+        snapshots = SnapshotFiles(disk, name, offsets_of(names, SNAPSHOT))
+        bases = offsets_of(names, LOG)
+        if clean or not bases:
+            loaded = load_clean(opener, bases, log_start_offset, now_ms)
+        else:
+            loaded = load_unclean(opener, bases, recovery_point, epochs, now_ms)
+            snapshots.delete_after(recovery_point)
+        log_start_offset = max(log_start_offset, loaded.base_offset)
+        if log_start_offset > loaded.end_offset:
+            # The end was lost, and DeleteRecords had been further than what is left.
+            loaded = start_over(opener, loaded, log_start_offset, now_ms)
+        self = cls(
+            opener,
+            loaded,
+            epochs=epochs,
+            snapshots=snapshots,
+            producers=ProducerState(producer_expiration_ms),
+            log_start_offset=log_start_offset,
+            recovery_point=min(recovery_point, loaded.end_offset),
+            now_ms=now_ms,
+        )
+        self._finish_opening(topic_id, is_new=not bases, clean=clean, now_ms=now_ms)
+        return self
+
+    def _finish_opening(
+        self, topic_id: Uuid | None, *, is_new: bool, clean: bool, now_ms: int
+    ) -> None:
+        if is_new:
+            self._unsynced.folders.update(("", self.name))
+        self._load_topic_id(topic_id)
+        epochs = self.leader_epochs
+        if not clean or (epochs.entries and epochs.entries[-1][1] > self.log_end_offset):
+            epochs.truncate_from_end(self.log_end_offset)
+        epochs.truncate_from_start(self.log_start_offset)
+        if epochs.unsynced:
+            epochs.save()
+        self._load_producers(now_ms, believe_absence=clean)
+        self._snapshots.delete_stray(self._segments.bases)
+
+    def _load_topic_id(self, topic_id: Uuid | None) -> None:
+        found = read_topic_id(self._disk, self.name)
+        if found is not None and topic_id is not None and found != topic_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"{self.name} has topic id {uuid_to_text(found)}, not {uuid_to_text(topic_id)}",
+            )
+        self.topic_id = found or topic_id or ZERO_UUID
+        if found is None and topic_id is not None:
+            write_topic_id(self._disk, self.name, topic_id)
+            self._unsynced.paths.add(metadata_path(self.name))
+            self._unsynced.folders.add(self.name)
+
+    @staticmethod
+    def read_topic_id(disk: Disk, name: str) -> Uuid | None:
+        """What `partition.metadata` says; None when it is absent or damaged."""
+        return read_topic_id(disk, name)
+
+    def _load_producers(self, now_ms: int, *, believe_absence: bool) -> None:
+        """From the newest snapshot and the batches after it.
+
+        A clean stop writes a snapshot whenever there is something to say. Without any there were no
+        producers, and the log need not be read.
+        """
+        producers = self.producers
+        producers.by_id.clear()
+        start = self._snapshots.load_latest(producers, self.log_end_offset, now_ms)
+        if start is None and believe_absence:
+            producers.end_offset = self.log_end_offset
+            return
+
+        def take_missing(base_offset: int) -> None:
+            if base_offset > self._snapshots.latest:
+                self._take_snapshot(base_offset)
+
+        start = self._segments.bases[0] if start is None else start
+        replay_producers(producers, self._segments.all, start, self.log_end_offset, take_missing)
+
+    def configure(self, config: LogConfig) -> None:
+        """Also while running; the next batch is held to it."""
+        self.config = config
+        self._opener.config = config
+        self._max_message_bytes = config.max_message_bytes
+        self._segment_bytes = config.segment_bytes
+        self._stamps_time = config.message_timestamp_type == "LogAppendTime"
+        self._after_ms = NEVER if self._stamps_time else config.message_timestamp_after_max_ms
+        self._before_ms = NEVER if self._stamps_time else config.message_timestamp_before_max_ms
+        self._scans_records = config.compacts
+        self._target_codec = config.target_codec
+        self.recompresses = self._target_codec is not None
+
+    # Appending
+
+    def append(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> Appended:
+        """Append one batch from a client, as leader. Raises KafkaError, StorageError.
+
+        The hot path: one unpack, one checksum, one write, no copy, nothing per record. On any error
+        the log is as it was.
+        """
+        size = len(records)
+        if size < HEADER_BYTES:
+            cut_to_one_batch(records)
+        header = HEADER.unpack_from(records)
+        (base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp) = header[:8]
+        (max_timestamp, producer_id, producer_epoch, base_sequence, count) = header[8:]
+        if length + LOG_OVERHEAD_BYTES != size:
+            whole = cut_to_one_batch(records)
+            return self.append(whole, leader_epoch=leader_epoch, now_ms=now_ms)
+        if (
+            magic != MAGIC
+            or base_offset != 0
+            or size > self._max_message_bytes
+            or crc32c(records[ATTRIBUTES_AT:]) != crc
+            or count != last_delta + 1
+            or count <= 0
+            or attributes & CODEC_OR_CONTROL > ZSTD
+            or base_sequence < 0 <= producer_id
+        ):
+            refuse(records, self._max_message_bytes)
+        if (
+            self._scans_records
+            or max_timestamp > now_ms + self._after_ms
+            or base_timestamp < now_ms - self._before_ms
+            or (self._stamps_time and attributes & LOG_APPEND_TIME)
+        ):
+            check_records(records, self.config, now_ms, self.name)
+        if size > self._segment_bytes:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment")
+        if producer_id < 0:
+            return self._write(records, last_delta, max_timestamp, leader_epoch, now_ms)
+        known = self.producers.check(producer_id, producer_epoch, base_sequence, last_delta)
+        if known is not None:
+            return self._duplicate(known)
+        appended = self._write(records, last_delta, max_timestamp, leader_epoch, now_ms)
+        stored_timestamp = now_ms if self._stamps_time else max_timestamp
+        last_sequence = (base_sequence + last_delta) & SEQUENCE_MASK
+        batch = ProducedBatch(last_sequence, appended[1], last_delta, stored_timestamp)
+        self.producers.add(producer_id, producer_epoch, batch, attributes)
+        return appended
+
+    def _write(
+        self,
+        records: memoryview,
+        last_delta: int,
+        max_timestamp: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> Appended:
+        """Stamp a batch that has been checked, and write it."""
+        size = len(records)
+        first_offset = self.log_end_offset
+        last_offset = first_offset + last_delta
+        stamped = -1
+        if self._stamps_time:
+            stamped = max_timestamp = now_ms
+        segments = self._segments
+        segment = segments.active
+        if (
+            size > self._segment_bytes - segment.size
+            or max_timestamp > segment.roll_timestamp
+            or now_ms > segment.roll_now_ms
+            or segment.full
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            self.roll(now_ms)
+            segment = segments.active
+        if leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, first_offset)
+        position = segment.size
+        if stamped < 0:
+            head: bytes | bytearray = STAMP.pack(
+                first_offset, size - LOG_OVERHEAD_BYTES, leader_epoch
+            )
+            segment.append((head, records[STAMP_BYTES:]), size, last_offset, max_timestamp)
+        else:
+            head = stamp_time(records, first_offset, leader_epoch, now_ms)
+            segment.append((head, records[TIMED_BYTES:]), size, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
+        self.size += size
+        segments.tail_offset = first_offset
+        segments.tail_position = position
+        return Appended(first_offset, last_offset, stamped, self.log_start_offset, False)
+
+    def _duplicate(self, known: ProducedBatch) -> Appended:
+        return Appended(
+            known.first_offset, known.last_offset, known.timestamp_ms, self.log_start_offset, True
+        )
+
+    def append_with_offsets(self, batches: memoryview, *, now_ms: int) -> int:
+        """Append batches that have their offsets and epochs: the metadata log's, a leader's.
+
+        Returns the offset after the last. Raises CORRUPT_MESSAGE for a batch that is wrong, after
+        those before it have been appended.
+        """
+        position = 0
+        while position < len(batches):
+            batch = cut_to_first(batches[position:])
+            header = BatchHeader._make(HEADER.unpack_from(batch))
+            if header.base_offset < self.log_end_offset:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"offset {header.base_offset}, but {self.name} ends at {self.log_end_offset}",
+                )
+            self._append_stamped(batch, header, now_ms)
+            position += header.size
+        return self.log_end_offset
+
+    def _append_stamped(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        segments = self._segments
+        segment = segments.active
+        if (
+            (segment.size and header.size > self._segment_bytes - segment.size)
+            or header.max_timestamp > segment.roll_timestamp
+            or now_ms > segment.roll_now_ms
+            or segment.full
+            or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            self.roll(now_ms, header.base_offset)
+            segment = segments.active
+        if header.leader_epoch > self.leader_epochs.latest:
+            self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+        position = segment.size
+        segment.append((batch,), header.size, header.last_offset, header.max_timestamp)
+        self.log_end_offset = header.last_offset + 1
+        self.size += header.size
+        segments.tail_offset = header.base_offset
+        segments.tail_position = position
+        if header.producer_id >= 0:
+            self.producers.observe(header, coordinator_epoch(batch, header))
+
+    def needs_recompression(self, records: memoryview) -> bool:
+        """Does the topic want another codec than the batch has? Then a worker recompresses it."""
+        if self._target_codec is None or len(records) < HEADER_BYTES:
+            return False
+        return records[ATTRIBUTES_AT + 1] & CODEC_MASK != self._target_codec
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """We lead from here on."""
+        if leader_epoch > self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+
+    # Reading
+
+    def check_offset(self, offset: int) -> None:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not within"
+                f" [{self.log_start_offset}, {self.log_end_offset}] of {self.name}",
+            )
+
+    def read(
+        self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool
+    ) -> FileSlice | None:
+        """From the batch that has `offset` on, never to or past `end_offset`, of one segment.
+
+        As in Kafka the slice may end within a batch; only the first is whole, and larger than
+        `max_bytes` if it must be and `at_least_one` allows it. None when there is nothing.
+        """
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            self.check_offset(offset)
+        if offset >= end_offset:
+            return None
+        return self._segments.read(offset, max_bytes, end_offset, self.log_end_offset, at_least_one)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record at or after that time."""
+        return self._segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+
+    def max_timestamp(self) -> FoundOffset | None:
+        """The first record that has the largest timestamp of all."""
+        return self._segments.max_timestamp()
+
+    @property
+    def first_segment_offset(self) -> int:
+        return self._segments.bases[0]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments.all)
+
+    # Rolling
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
+        """Seal the active segment and begin a new one at the log's end."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        active = self._segments.active
+        if active.size == 0 and base_offset == active.base_offset:
+            return
+        active.finish()
+        self.producers.end_offset = base_offset
+        self._take_snapshot(base_offset)
+        created = self._opener.create(base_offset, now_ms)
+        # From here on nothing fails.
+        sealed = active.seal()
+        self._segments.roll(sealed, created)
+        self._unsynced.segments.append(sealed)
+
+    def _take_snapshot(self, offset: int) -> None:
+        if offset > self._snapshots.latest:
+            self._unsynced.paths.add(self._snapshots.write(self.producers, offset))
+        self._unsynced.folders.add(self.name)
+
+    # Shortening
+
+    def delete_records_before(self, offset: int) -> None:
+        """Move the log start; the segments before it go with the next retention."""
+        if offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is after the end of {self.name}"
+            )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> list[str]:
+        """Take what is too old or too much out of the log; the files, for the caller to delete."""
+        segments = self._segments
+        count = count_deletable(
+            segments.all,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.log_end_offset if high_watermark is None else high_watermark,
+            now_ms=now_ms,
+        )
+        if count == 0:
+            return []
+        if count == len(segments.all):
+            self.roll(now_ms)
+        gone = segments.drop(count)
+        self.size -= sum(segment.size for segment in gone)
+        self._unsynced.forget(gone)
+        self.delete_records_before(segments.bases[0])
+        self._unsynced.folders.add(self.name)
+        return self._mark_deleted(gone)
+
+    def _mark_deleted(self, gone: list[Segment]) -> list[str]:
+        renamed = []
+        for segment in gone:
+            renamed += segment.mark_deleted()
+            self._snapshots.forget(segment.base_offset)
+        return renamed
+
+    def truncate_to(self, end_offset: int, *, now_ms: int) -> list[str]:
+        """Cut the log so that it ends at `end_offset`; whole batches go. Files to be deleted.
+
+        Synced before it returns, because the old end must not come back after a crash.
+        """
+        if end_offset >= self.log_end_offset:
+            return []
+        segments = self._segments
+        if end_offset < segments.bases[0]:
+            return self.truncate_fully_and_start_at(end_offset, now_ms=now_ms)
+        self._unsynced.truncations += 1
+        self.recovery_point = min(self.recovery_point, end_offset)
+        at = bisect_right(segments.bases, end_offset) - 1
+        kept, gone = segments.all[:at], segments.all[at + 1 :]
+        active = self._reopen(segments.all[at], now_ms)
+        renamed = self._mark_deleted(gone)
+        found = active.find(end_offset)
+        if found is not None:
+            end_offset = min(end_offset, found[1].base_offset)
+            active.truncate(found[0], end_offset)
+        self._unsynced.forget(segments.all[at:])
+        self._replace(kept, active, end_offset, now_ms)
+        return renamed
+
+    def _reopen(self, segment: Segment, now_ms: int) -> ActiveSegment:
+        if segment is self._segments.active:
+            return self._segments.active
+        active = self._opener.open_active(segment.base_offset, now_ms)
+        if active.resume() is None:
+            active.recover(lambda header: None)
+        return active
+
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> list[str]:
+        """Throw everything away and go on at `offset`. Files to be deleted."""
+        self._unsynced.truncations += 1
+        renamed = self._mark_deleted(self._segments.all)
+        created = self._opener.create(offset, now_ms)
+        self._unsynced.forget(self._segments.all)
+        self.log_start_offset = self.recovery_point = offset
+        self._replace([], created, offset, now_ms)
+        return renamed
+
+    def _replace(
+        self, sealed: list[Segment], active: ActiveSegment, end_offset: int, now_ms: int
+    ) -> None:
+        self._segments.set(sealed, active, end_offset)
+        self.size = self._segments.size
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.leader_epochs.truncate_from_end(end_offset)
+        self._load_producers(now_ms, believe_absence=False)
+        active.file.sync()
+        self._disk.sync_dir(self.name)
+
+    # Flushing and closing
+
+    def needs_flush(self, now_ms: int) -> bool:
+        """Is a flush due: a sealed segment waits, or flush.messages or flush.ms are reached?"""
+        unflushed = self.log_end_offset - self.recovery_point
+        return bool(self._unsynced.segments) or (
+            unflushed > 0
+            and (
+                unflushed >= self.config.flush_messages
+                or now_ms - self.last_flush_ms >= self.config.flush_ms
+            )
+        )
+
+    def begin_flush(self, *, sealed_only: bool = False) -> Flush | None:
+        """What a worker has to sync, up to the log's end or to that of the last sealed segment."""
+        end_offset = self._segments.active.base_offset if sealed_only else self.log_end_offset
+        if end_offset <= self.recovery_point and not self._unsynced.segments:
+            return None
+        if self.leader_epochs.unsynced:
+            self.leader_epochs.unsynced = False
+            self._unsynced.paths.add(self.leader_epochs.path)
+            self._unsynced.folders.add(self.name)
+        return self._unsynced.take(end_offset, None if sealed_only else self._segments.active.file)
+
+    def finish_flush(self, flush: Flush, now_ms: int) -> None:
+        """`flush.run` has returned: all before its end survives a power failure."""
+        if flush.truncations == self._unsynced.truncations:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
+            self.last_flush_ms = now_ms
+
+    def expire_producers(self, now_ms: int) -> int:
+        return self.producers.expire(now_ms)
+
+    def close(self, *, clean: bool) -> None:
+        """A clean close completes the indexes, keeps the producers, and syncs it all.
+
+        The active file closes when the last who sends from it is done.
+        """
+        if clean:
+            self._complete_files()
+        for segment in self._segments.all:
+            for path in segment.file_names():
+                self._opener.files.forget(path)
+
+    def _complete_files(self) -> None:
+        active = self._segments.active
+        changed = active.has_unwritten_entries
+        active.finish()
+        self.producers.end_offset = self.log_end_offset
+        if self.log_end_offset > max(self._snapshots.latest, self._segments.bases[0]):
+            self._take_snapshot(self.log_end_offset)
+        self._snapshots.delete_stray(self._segments.bases)
+        if changed:
+            self._unsynced.paths.update(active.file_names()[1:3])
+        flush = self.begin_flush()
+        if flush is not None:
+            flush.run()
+            self.recovery_point = self.log_end_offset

@@ -1,0 +1,141 @@
+"""Why a batch from a client is refused, in the order in which Kafka would find out.
+
+The append path tests everything at once and comes here only when something is wrong, so that this
+may be slow and exact. Checked against Apache Kafka 4.3.1. Two things Kafka finds and we do not,
+because the records of a batch are not looked at: a compressed payload that does not decompress, and
+a record count that the payload does not have.
+"""
+
+from typing import NoReturn
+
+import crc32c
+
+from pykraft.core.log.config import LogConfig
+from pykraft.protocol.errors import ErrorCode, KafkaError
+from pykraft.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from pykraft.records.compression import ZSTD
+from pykraft.records.records import iterate
+
+# Up to and including the magic byte: less is no batch at all.
+MAGIC_END = 17
+# The smallest record of the oldest format, which is what Kafka compares a length with.
+RECORD_BYTES_MIN = 14
+# Kafka names the first three records that are wrong.
+ERRORS_SHOWN = 3
+
+
+def cut_to_one_batch(records: memoryview) -> memoryview:
+    """The one batch, without bytes after it that are not even the beginning of another."""
+    size = _batch_size(records)
+    if size is None or size > len(records):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "there must be one record batch per partition")
+    if records[16] != MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"magic must be {MAGIC}, it is {records[16]}")
+    rest = _batch_size(records[size:])
+    if rest is not None and rest <= len(records) - size:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "only one record batch per partition is allowed")
+    if size < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes has no header")
+    return records[:size]
+
+
+def _batch_size(records: memoryview) -> int | None:
+    if len(records) < LOG_OVERHEAD_BYTES:
+        return None
+    length = int.from_bytes(records[8:12], "big", signed=True)
+    if length < RECORD_BYTES_MIN:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {length} is less than the minimum record overhead ({RECORD_BYTES_MIN})",
+        )
+    if len(records) < MAGIC_END:
+        return None
+    if records[16] > MAGIC:
+        magic = int.from_bytes(records[16:17], "big", signed=True)
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    return length + LOG_OVERHEAD_BYTES
+
+
+def cut_to_first(batches: memoryview) -> memoryview:
+    """The first of several batches, checked as far as a replica does: its size and checksum."""
+    size = _batch_size(batches)
+    if size is None or not HEADER_BYTES <= size <= len(batches) or batches[16] != MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "bytes that are not a whole record batch")
+    batch = batches[:size]
+    if crc32c.crc32c(batch[ATTRIBUTES_AT:]).to_bytes(4, "big") != batch[17:ATTRIBUTES_AT]:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
+    return batch
+
+
+def refuse(records: memoryview, max_message_bytes: int) -> NoReturn:
+    """Say what is wrong with the header of exactly one batch."""
+    cut_to_one_batch(records)
+    header = BatchHeader._make(HEADER.unpack_from(records))
+    if header.base_offset != 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {header.base_offset}"
+        )
+    if header.size > max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, {max_message_bytes} are allowed",
+        )
+    if crc32c.crc32c(records[ATTRIBUTES_AT:]) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
+    if header.count <= 0 or header.count != header.last_offset_delta + 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"the batch has {header.count} records, its last has {header.last_offset_delta}",
+        )
+    if header.attributes & CONTROL:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} with a producer id"
+        )
+    assert header.attributes & CODEC_MASK > ZSTD, header
+    # Kafka falls over such a batch, and this is what its clients then see.
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown codec {header.codec}")
+
+
+def check_records(
+    records: memoryview, config: LogConfig, now_ms: int, topic_partition: str
+) -> None:
+    """Look at every record: only for compacted topics and for headers with a doubtful time."""
+    header = BatchHeader._make(HEADER.unpack_from(records))
+    stamped_by_us = config.message_timestamp_type == "LogAppendTime"
+    if stamped_by_us and header.attributes & LOG_APPEND_TIME:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime"
+        )
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    keyless = []
+    for at, record in enumerate(iterate(records)):
+        if config.compacts and record.key is None:
+            keyless.append(at)
+        timestamp = record.timestamp_ms
+        assert timestamp is not None
+        if stamped_by_us or timestamp == NO_TIMESTAMP or earliest <= timestamp <= latest:
+            continue
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {timestamp} of record {at} is not within [{earliest}, {latest}]",
+        )
+    if keyless:
+        shown = ", ".join(map(str, keyless[:ERRORS_SHOWN]))
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"{len(keyless)} records without key for compacted {topic_partition}: {shown}",
+        )
