@@ -1,0 +1,1 @@
+"""`pykraft up`: a KafkaCluster and its Topics as processes on this machine."""
