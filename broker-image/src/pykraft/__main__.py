@@ -9,12 +9,9 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from pykraft import __version__
-
-if TYPE_CHECKING:
-    from pykraft.settings import Settings
 
 USAGE_ERROR = 2
 
@@ -132,7 +129,6 @@ The options are those of Kafka's kafka-storage format."""
         "--feature",
         action="append",
         default=[],
-        type=_feature,
         metavar="NAME=LEVEL",
         help="a feature level other than the release's; can be repeated",
     )
@@ -178,13 +174,6 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _feature(text: str) -> tuple[str, int]:
-    name, _, level = text.partition("=")
-    if not name or not level.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=LEVEL, such as kraft.version=1")
-    return name, int(level)
-
-
 def _override(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -227,40 +216,20 @@ def _format(arguments: argparse.Namespace) -> int:
 
     try:
         settings = Settings.load(arguments.config)
-        _check_first_voters(settings, arguments)
         messages = format_directories(
             settings,
             arguments.cluster_id,
             standalone=arguments.standalone,
             initial_controllers=arguments.initial_controllers,
+            no_initial_controllers=arguments.no_initial_controllers,
             ignore_formatted=arguments.ignore_formatted,
             release_version=arguments.release_version,
+            features=arguments.feature,
         )
     except (SettingsError, FormatError, OSError) as error:
         raise CommandError(str(error)) from None
     print(*messages, sep="\n")
     return 0
-
-
-def _check_first_voters(settings: "Settings", arguments: argparse.Namespace) -> None:
-    """kafka-storage's rules about who says which controllers are the first voters."""
-    named = arguments.standalone or arguments.initial_controllers
-    if named and not settings.is_controller:
-        raise CommandError(
-            "--standalone and --initial-controllers are for controllers, and this node has "
-            f"process.roles={settings.static['process.roles']}"
-        )
-    if named and settings.quorum_voters:
-        raise CommandError(
-            "controller.quorum.voters names the voters already; leave out --standalone and "
-            "--initial-controllers, or use controller.quorum.bootstrap.servers"
-        )
-    said = named or arguments.no_initial_controllers or settings.quorum_voters
-    if settings.is_controller and not said:
-        raise CommandError(
-            "who are the first voters? add --standalone, --initial-controllers or "
-            "--no-initial-controllers"
-        )
 
 
 def _node(arguments: argparse.Namespace) -> int:
@@ -281,9 +250,10 @@ def _node(arguments: argparse.Namespace) -> int:
 
 
 def _random_uuid(_: argparse.Namespace) -> int:
-    from pykraft.local.layout import new_uuid_text
+    from pykraft.ids import uuid_to_text
+    from pykraft.runtime.identity import new_uuid
 
-    print(new_uuid_text())
+    print(uuid_to_text(new_uuid()))
     return 0
 
 

@@ -44,7 +44,6 @@ def test_help_teaches_by_example(capsys, command):
         ((), "pykraft: the following arguments are required: COMMAND (see `pykraft --help`)"),
         (("up", "--port", "x"), "'x' is not a port from 0 to 65535 (see `pykraft up --help`)"),
         (("up", "--brokers", "3"), "pykraft up: KafkaCluster local: 3 brokers and 0 controllers"),
-        (("format", "-c", "f", "-t", "i", "-f", "x"), "'x' is not NAME=LEVEL"),
         (("format", "-c", "f", "-t", "i", "-s", "-N"), "not allowed with argument"),
         (("node",), "the following arguments are required: -c/--config"),
         (("node", "-c", "f", "--override", "x"), "'x' is not KEY=VALUE"),
@@ -76,3 +75,15 @@ def test_python_without_asserts_is_refused():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "run it without python -O" in done.stderr
+
+
+def test_a_directory_that_cannot_be_formatted_is_one_line_and_code_1(capsys, tmp_path):
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+        f"controller.quorum.bootstrap.servers=localhost:9093\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    code, out, err = run(capsys, "format", "-c", str(path), "-t", "id")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "give one of --standalone, --initial-controllers" in err

@@ -5,11 +5,9 @@ DIR/node-1/data/                the log directory
 """
 
 import socket
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from pykraft.ids import FIRST_UNRESERVED_UUID, uuid_to_text
 from pykraft.local.spec import ClusterSpec, SpecError
 from pykraft.settings import Settings, SettingsError, format_properties, parse_properties
 
@@ -101,12 +99,3 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def new_uuid_text() -> str:
-    """A random id as Kafka draws one: no reserved one, and none that looks like an option."""
-    while True:
-        drawn = uuid.uuid4().bytes
-        text = uuid_to_text(drawn)
-        if drawn >= FIRST_UNRESERVED_UUID and not text.startswith("-"):
-            return text

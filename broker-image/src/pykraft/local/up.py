@@ -5,10 +5,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pykraft.local.layout import HOST, NodeFiles, new_uuid_text, node_files, write_config
+from pykraft.ids import uuid_to_text
+from pykraft.local.layout import HOST, NodeFiles, node_files, write_config
 from pykraft.local.process import NodeError, NodeProcess, forwarding_signals, pykraft_command
 from pykraft.local.spec import ClusterSpec, SpecError, parse_cluster
 from pykraft.protocol.errors import KafkaError
+from pykraft.runtime.identity import new_uuid
 
 # What runs without a file.
 DEFAULT_CLUSTER = ClusterSpec(name="local")
@@ -68,7 +70,7 @@ def _read(file: Path) -> ClusterSpec:
 
 
 def _format(files: NodeFiles) -> bool:
-    identity = ("--cluster-id", new_uuid_text(), "--standalone")
+    identity = ("--cluster-id", uuid_to_text(new_uuid()), "--standalone")
     command = pykraft_command("format", "--config", str(files.config), *identity)
     # Its messages go with ours to stderr: on stdout a script waits for `ready:` alone.
     return subprocess.run(command, stdout=sys.stderr, check=False).returncode == 0

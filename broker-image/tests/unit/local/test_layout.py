@@ -2,8 +2,7 @@
 
 import pytest
 
-from pykraft.ids import uuid_from_text
-from pykraft.local.layout import new_uuid_text, node_files, write_config
+from pykraft.local.layout import node_files, write_config
 from pykraft.local.spec import ClusterSpec, SpecError
 from pykraft.settings import Listener, Settings
 
@@ -62,9 +61,3 @@ def test_a_log_directory_is_formatted_once_it_has_its_identity(tmp_path):
     assert not files.is_formatted
     (files.data / "meta.properties").write_text("")
     assert files.is_formatted
-
-
-def test_new_ids_are_ids_and_never_look_like_an_option():
-    drawn = {new_uuid_text() for _ in range(500)}
-    assert len(drawn) == 500
-    assert all(len(uuid_from_text(each)) == 16 and not each.startswith("-") for each in drawn)
