@@ -5,7 +5,6 @@ carry what only `up` uses.
 """
 
 import argparse
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -242,8 +241,6 @@ def _node(arguments: argparse.Namespace) -> int:
     except SettingsError as error:
         raise CommandError(str(error)) from None
     logs.configure(style=settings.pykraft_log_format, level=settings.pykraft_log_level)
-    for line in settings.warnings:
-        logging.getLogger("pykraft.settings").warning(line)
     from pykraft.node import run
 
     return run(settings)

@@ -15,6 +15,9 @@ from types import FrameType
 START_SECONDS_MAX = 300
 # A node that is asked to stop has to sync its logs first.
 STOP_SECONDS_MAX = 60
+# One request can arrive twice: timeout(1), for one, signals its child and then the whole group.
+# So only a request after this long is a second one.
+SAME_REQUEST_SECONDS = 1.0
 READY = "ready: "
 _PR_SET_PDEATHSIG = 1
 
@@ -30,7 +33,8 @@ def pykraft_command(*arguments: str) -> list[str]:
 class NodeProcess:
     """Invariant: the child's stdout is read until it ends, so the child never blocks on it."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         # In a session of its own, so that a Ctrl-C at the terminal reaches it through us only,
         # once. Should we be killed, the kernel stops it.
         self._child = subprocess.Popen(
@@ -47,11 +51,11 @@ class NodeProcess:
 
     def wait_until_ready(self, within_seconds: float = START_SECONDS_MAX) -> str:
         """The HOST:PORT that clients can connect to. NodeError if the child ends or stays mute."""
-        deadline = time.monotonic() + within_seconds
+        deadline = self._clock() + within_seconds
         for line in self._lines():
             if line.startswith(READY):
                 return line.removeprefix(READY)
-            if time.monotonic() > deadline:
+            if self._clock() > deadline:
                 raise NodeError(f"the node was not ready after {within_seconds:.0f} s")
         raise NodeError(f"the node ended with code {self.wait()} before it was ready")
 
@@ -63,12 +67,14 @@ class NodeProcess:
         return code if code >= 0 else 128 - code
 
     def stop(self) -> None:
-        """Ask the child to stop; asked a second time, kill it. Safe in a signal handler."""
+        """Ask the child to stop; asked again later, kill it. Safe in a signal handler."""
         if self._child.returncode is not None:
             return
-        again = self._stop_asked_at is not None
-        self._stop_asked_at = self._stop_asked_at or time.monotonic()
-        self._child.send_signal(signal.SIGKILL if again else signal.SIGTERM)
+        if self._stop_asked_at is None:
+            self._stop_asked_at = self._clock()
+            self._child.send_signal(signal.SIGTERM)
+        elif self._clock() > self._stop_asked_at + SAME_REQUEST_SECONDS:
+            self._child.kill()
 
     @property
     def is_stopping(self) -> bool:
@@ -90,7 +96,7 @@ class NodeProcess:
 
     def _kill_if_it_does_not_stop(self) -> None:
         asked_at = self._stop_asked_at
-        if asked_at is not None and time.monotonic() > asked_at + STOP_SECONDS_MAX:
+        if asked_at is not None and self._clock() > asked_at + STOP_SECONDS_MAX:
             self._child.kill()
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from pykraft.local.process import NodeError, NodeProcess, forwarding_signals
 
+DEAF = "trap '' TERM; echo 'ready: x:1'; while :; do read line || :; done"
+
 
 def child(script):
     return NodeProcess(["/bin/sh", "-c", script])
@@ -38,12 +40,22 @@ def test_a_node_that_stops_cleanly_gives_its_own_code():
     assert (node.wait(), node.is_stopping) == (0, True)
 
 
-def test_a_node_that_ignores_the_first_request_is_killed_by_the_second():
-    node = child("trap '' TERM; echo 'ready: x:1'; while :; do read line || :; done")
+def test_a_node_that_ignores_the_first_request_is_killed_by_a_later_one():
+    times = iter((0, 100, 100.5, 102))
+    node = NodeProcess(["/bin/sh", "-c", DEAF], clock=lambda: next(times, 102))
     node.wait_until_ready()
     node.stop()
     node.stop()
+    node.stop()
     assert node.wait() == 128 + signal.SIGKILL
+
+
+def test_one_request_that_arrives_twice_does_not_kill():
+    node = child("trap 'exit 0' TERM; echo 'ready: x:1'; while :; do read line || :; done")
+    node.wait_until_ready()
+    node.stop()
+    node.stop()
+    assert node.wait() == 0
 
 
 def test_a_signal_to_us_stops_the_node_and_the_old_handlers_come_back():
