@@ -198,14 +198,14 @@ class AskedBroker:
         )
 
     def ask(
-        self, api_key: ApiKey, version: int, *, listener: str = LISTENER, **body: object
+        self, api_key: ApiKey, version: int, *, listener: str = LISTENER, **body: Any
     ) -> Message:
         """The decoded answer. `body` has kio's names; what is left out has its default."""
         parts = self.ask_raw(api_key, version, listener=listener, **body)
         return decode_response(api_key, version, memoryview(parts))
 
     def ask_raw(
-        self, api_key: ApiKey, version: int, *, listener: str = LISTENER, **body: object
+        self, api_key: ApiKey, version: int, *, listener: str = LISTENER, **body: Any
     ) -> bytes:
         sent: list[tuple[Part, ...] | None] = []
         context = RequestContext(

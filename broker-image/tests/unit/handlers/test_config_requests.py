@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from asked_broker import NODE, AskedBroker
@@ -30,6 +31,7 @@ def describe(
     answer = node.ask(
         ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], include_synonyms=synonyms
     )
+    result: Message
     (result,) = answer.results
     assert (result.resource_type, result.resource_name) == (resource_type, name)
     return result
@@ -42,7 +44,7 @@ def values(result: Message) -> dict[str, tuple[str | None, int]]:
 def alter(
     node: AskedBroker,
     *resources: tuple[int, str, list[tuple[str, int, str | None]]],
-    **options: bool,
+    **options: Any,
 ) -> list[tuple[int, str, int]]:
     answer = node.ask(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,

@@ -1,6 +1,7 @@
 """Metadata, DescribeTopicPartitions and DescribeCluster, as observed of Apache Kafka 4.3.1."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asked_broker import CLUSTER_ID, NODE, AskedBroker, registration
@@ -125,7 +126,10 @@ def test_internal_topics_are_created_in_the_shape_that_coordinators_need(
         offsets_topic_replication_factor="1",
         offsets_topic_num_partitions="5",
     )
-    request = {"topics": named("__consumer_offsets"), "allow_auto_topic_creation": True}
+    request: dict[str, Any] = {
+        "topics": named("__consumer_offsets"),
+        "allow_auto_topic_creation": True,
+    }
     missing = node.ask(ApiKey.METADATA, 9, **request)
     assert missing.topics[0].is_internal
     found = node.ask(ApiKey.METADATA, 9, **request)
@@ -139,7 +143,10 @@ def test_internal_topics_are_created_in_the_shape_that_coordinators_need(
 
 def test_a_topic_that_cannot_be_created_stays_unknown(node: AskedBroker) -> None:
     # Three replicas by default, and there is one broker.
-    request = {"topics": named("__transaction_state"), "allow_auto_topic_creation": True}
+    request: dict[str, Any] = {
+        "topics": named("__transaction_state"),
+        "allow_auto_topic_creation": True,
+    }
     for _ in range(2):
         answer = node.ask(ApiKey.METADATA, 9, **request)
         assert told(answer) == [("__transaction_state", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
@@ -256,7 +263,7 @@ def test_an_answer_is_kept_until_the_metadata_change(node: AskedBroker) -> None:
 
 def test_answers_to_different_questions_are_kept_apart(node: AskedBroker) -> None:
     topic_id = node.create("a").topic_id
-    questions: list[dict[str, object]] = [
+    questions: list[dict[str, Any]] = [
         {"topics": None},
         {"topics": named("a")},
         {"topics": by_id(topic_id)},
@@ -264,7 +271,7 @@ def test_answers_to_different_questions_are_kept_apart(node: AskedBroker) -> Non
         {"topics": named("a"), "listener": "OUTSIDE"},
     ]
     for question in questions:
-        node.ask(ApiKey.METADATA, 12, **question)  # type: ignore[arg-type]
+        node.ask(ApiKey.METADATA, 12, **question)
     assert len(node.broker.metadata_cache) == len(questions)
 
 

@@ -1,5 +1,7 @@
 """InitProducerId and DescribeProducers, as observed of Apache Kafka 4.3.1."""
 
+from typing import Any
+
 import pytest
 from asked_broker import NOW_MS, AskedBroker
 from batches import batch_of
@@ -9,7 +11,7 @@ from pykraft.protocol.versions import ApiKey
 
 
 def init(node: AskedBroker, version: int = 5, **fields: object) -> tuple[int, int, int]:
-    body = {"transactional_id": None, "transaction_timeout": 60_000} | fields
+    body: dict[str, Any] = {"transactional_id": None, "transaction_timeout": 60_000} | fields
     answer = node.ask(ApiKey.INIT_PRODUCER_ID, version, **body)
     return (answer.error_code, answer.producer_id, answer.producer_epoch)
 

@@ -1,5 +1,7 @@
 """CreateTopics, DeleteTopics and CreatePartitions: what goes to the controller and comes back."""
 
+from typing import Any
+
 import pytest
 from asked_broker import AskedBroker
 
@@ -45,7 +47,7 @@ def test_refusals_are_told_and_counted(node: AskedBroker) -> None:
 @pytest.mark.parametrize("version", range(1, 7))
 def test_every_version_deletes_by_name(node: AskedBroker, version: int) -> None:
     node.create("a")
-    body: dict[str, object] = (
+    body: dict[str, Any] = (
         {"topics": [{"name": "a"}, {"name": "nope"}]}
         if version >= 6
         else {"topic_names": ["a", "nope"]}
