@@ -24,7 +24,7 @@ from pykraft.handlers.context import Broker, LogDirectory, Part, RequestContext
 from pykraft.ids import Uuid
 from pykraft.protocol.decoding import Message, decode_request, decode_response
 from pykraft.protocol.encoding import encode_request
-from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
     Endpoint,
@@ -89,6 +89,7 @@ class AskedBroker:
         self.online = True
         self.producer_id_error: ErrorCode | None = None
         self.submitted = 0
+        self.is_active = True
         self.broker = Broker(
             node_id=NODE,
             cluster_id=CLUSTER_ID,
@@ -117,6 +118,8 @@ class AskedBroker:
         self, operation: Callable[[Controller], Outcome], done: Callable[[Mapping[str, Any]], None]
     ) -> None:
         self.submitted += 1
+        if not self.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not active")
         outcome = operation(self.controller)
         self.commit(outcome.records)
         done(outcome.reply)

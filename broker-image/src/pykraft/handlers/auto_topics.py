@@ -11,7 +11,7 @@ from pykraft.configs import Value, effective_broker_configs
 from pykraft.handlers.configs import broker_layers
 from pykraft.handlers.context import Broker
 from pykraft.protocol.decoding import make_request
-from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.versions import ApiKey
 
 log = logging.getLogger("pykraft.auto_topics")
@@ -27,7 +27,12 @@ def create_topics(broker: Broker, names: Iterable[str]) -> None:
     request = make_request(
         ApiKey.CREATE_TOPICS, {"topics": topics, "timeout": 0, "validate_only": False}
     )
-    broker.controller.submit(lambda controller: controller.create_topics(request), _log_failures)
+    try:
+        broker.controller.submit(
+            lambda controller: controller.create_topics(request), _log_failures
+        )
+    except KafkaError as error:
+        log.warning("no topic is created: %s", error)
 
 
 def _log_failures(reply: Mapping[str, Any]) -> None:

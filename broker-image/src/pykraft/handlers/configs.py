@@ -11,15 +11,18 @@ be set and are shown, without effect.
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pykraft import configs
 from pykraft.configs import BrokerLayers, ResourceType
+from pykraft.core.controller.controller import Controller
+from pykraft.core.controller.outcome import Outcome
 from pykraft.core.controller.topic_names import check_topic_name
 from pykraft.handlers.broker_loggers import logger_levels, set_logger_levels
 from pykraft.handlers.cluster_view import ClusterView
 from pykraft.handlers.context import Broker, RequestContext
-from pykraft.handlers.submission import count_errors, submit
+from pykraft.handlers.submission import refuse_each, submit
 from pykraft.protocol.decoding import Message
 from pykraft.protocol.errors import ErrorCode, KafkaError
 
@@ -137,7 +140,12 @@ def _unknown_type(resource_type: int) -> KafkaError:
 def handle_alter_configs(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any] | None:
-    submit(broker, context, lambda c: c.alter_configs(request, broker.node_id))
+    submit(
+        broker,
+        context,
+        lambda controller: controller.alter_configs(request, broker.node_id),
+        refuse_each("responses", map(_named, request.resources)),
+    )
     return None
 
 
@@ -148,40 +156,38 @@ def handle_incremental_alter_configs(
     times = Counter(keys)
     # A resource that appears twice is refused, which the controller does for all types.
     loggers = {
-        key: resource
+        key: _alter_loggers(broker, resource, validate_only=request.validate_only)
         for key, resource in zip(keys, request.resources, strict=True)
         if key[0] == ResourceType.BROKER_LOGGER and times[key] == 1
     }
-    if not loggers:
-        submit(broker, context, lambda c: c.incremental_alter_configs(request, broker.node_id))
-        return None
-    answers = {
-        key: _alter_loggers(broker, resource, validate_only=request.validate_only)
-        for key, resource in loggers.items()
-    }
-    rest = Message(
-        resources=[r for key, r in zip(keys, request.resources, strict=True) if key not in loggers],
-        validate_only=request.validate_only,
-    )
+    rest = [r for key, r in zip(keys, request.resources, strict=True) if key not in loggers]
+    theirs = Message(resources=rest, validate_only=request.validate_only)
 
-    def answer(reply: Mapping[str, Any]) -> None:
-        theirs = iter(reply["responses"])
-        responses = [answers[key] if key in answers else next(theirs) for key in keys]
-        body = {**reply, "responses": responses}
-        count_errors(context, body)
-        context.reply(body)
+    def operation(controller: Controller) -> Outcome:
+        outcome = controller.incremental_alter_configs(theirs, broker.node_id)
+        return replace(outcome, reply=_merged(keys, loggers, outcome.reply))
 
-    broker.controller.submit(lambda c: c.incremental_alter_configs(rest, broker.node_id), answer)
+    refused = refuse_each("responses", map(_named, rest))
+    submit(broker, context, operation, lambda error: _merged(keys, loggers, refused(error)))
     return None
 
 
+def _merged(
+    keys: list[ResourceKey],
+    loggers: Mapping[ResourceKey, Mapping[str, Any]],
+    reply: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """Answers in the order of the request."""
+    theirs = iter(reply["responses"])
+    return {"responses": [loggers[key] if key in loggers else next(theirs) for key in keys]}
+
+
+def _named(resource: Message) -> dict[str, Any]:
+    return {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+
+
 def _alter_loggers(broker: Broker, resource: Message, *, validate_only: bool) -> dict[str, Any]:
-    answer = {
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "resource_type": resource.resource_type,
-        "resource_name": resource.resource_name,
-    }
+    answer = _named(resource) | {"error_code": ErrorCode.NONE, "error_message": None}
     operations = [(c.name, c.config_operation, c.value) for c in resource.configs]
     try:
         _check_own_id(broker, resource.resource_name)

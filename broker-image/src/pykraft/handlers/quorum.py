@@ -48,5 +48,10 @@ def _unknown(context: RequestContext, request: Message) -> Mapping[str, Any]:
 def handle_update_features(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any] | None:
-    submit(broker, context, lambda controller: controller.update_features(request))
+    submit(
+        broker,
+        context,
+        lambda controller: controller.update_features(request),
+        lambda error: {"error_code": error.code, "error_message": error.message},
+    )
     return None

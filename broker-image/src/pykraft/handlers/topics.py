@@ -10,14 +10,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykraft.handlers.context import Broker, RequestContext
-from pykraft.handlers.submission import submit
+from pykraft.handlers.submission import refuse_each, submit
 from pykraft.protocol.decoding import Message
 
 
 def handle_create_topics(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any] | None:
-    submit(broker, context, lambda controller: controller.create_topics(request))
+    submit(
+        broker,
+        context,
+        lambda controller: controller.create_topics(request),
+        refuse_each("topics", ({"name": topic.name} for topic in request.topics)),
+    )
     return None
 
 
@@ -25,12 +30,24 @@ def handle_delete_topics(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any] | None:
     version = context.version
-    submit(broker, context, lambda controller: controller.delete_topics(request, version))
+    asked = [{"name": topic.name, "topic_id": topic.topic_id} for topic in request.topics]
+    asked += [{"name": name} for name in request.topic_names]
+    submit(
+        broker,
+        context,
+        lambda controller: controller.delete_topics(request, version),
+        refuse_each("responses", asked),
+    )
     return None
 
 
 def handle_create_partitions(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any] | None:
-    submit(broker, context, lambda controller: controller.create_partitions(request))
+    submit(
+        broker,
+        context,
+        lambda controller: controller.create_partitions(request),
+        refuse_each("results", ({"name": topic.name} for topic in request.topics)),
+    )
     return None
