@@ -274,6 +274,9 @@ class BrokerControl:
         """Fence the brokers whose session has ended."""
         records: list[MetadataRecord] = []
         for _, broker in sorted(self.image.brokers.items()):
+            # A combined node is alive as long as it runs this, however late its timers are.
+            if broker.id == self.config.node_id:
+                continue
             is_known = not broker.fenced and broker.id in self.sessions.by_broker
             if is_known and not self.sessions.is_alive(broker, now_ms):
                 records += self.fence(broker)

@@ -78,22 +78,24 @@ def split_batches(data: Buffer) -> Iterator[memoryview]:
         position += size
 
 
-def group_values(
+def group_records(
     records: Iterable[MetadataRecord],
     encode: Callable[[MetadataRecord], bytes],
     *,
     count_max: int,
     bytes_max: int,
-) -> Iterator[list[bytes]]:
-    """Encoded records, in groups that fit one batch each. A record is never cut."""
-    group: list[bytes] = []
+) -> Iterator[tuple[list[MetadataRecord], list[bytes]]]:
+    """Records and their bytes, in groups that fit one batch each. A record is never cut."""
+    group: list[MetadataRecord] = []
+    values: list[bytes] = []
     size = 0
     for record in records:
         value = encode(record)
         if group and (len(group) == count_max or size + len(value) > bytes_max):
-            yield group
-            group, size = [], 0
-        group.append(value)
+            yield group, values
+            group, values, size = [], [], 0
+        group.append(record)
+        values.append(value)
         size += len(value)
     if group:
-        yield group
+        yield group, values

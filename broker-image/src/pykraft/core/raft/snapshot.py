@@ -16,7 +16,7 @@ from typing_extensions import Buffer
 from pykraft.core.raft.batches import (
     control_batch,
     decode_batch,
-    group_values,
+    group_records,
     metadata_batch,
     split_batches,
 )
@@ -31,7 +31,7 @@ from pykraft.protocol.control_records import (
 )
 from pykraft.protocol.errors import ProtocolError
 from pykraft.protocol.metadata_records import MetadataRecord
-from pykraft.records.batch import ATTRIBUTES_AT
+from pykraft.records.batch import ATTRIBUTES_AT, HEADER_BYTES, read_header
 from pykraft.records.compression import CorruptRecordsError
 
 SUFFIX = ".checkpoint"
@@ -86,8 +86,8 @@ def encode_snapshot(
         header += [KRaftVersion(k_raft_version=kraft_version), voters.to_record()]
     yield control_batch(header, base_offset=0, epoch=epoch, now_ms=now_ms)
     offset = len(header)
-    groups = group_values(records, encode, count_max=BATCH_RECORDS_MAX, bytes_max=batch_bytes_max)
-    for values in groups:
+    groups = group_records(records, encode, count_max=BATCH_RECORDS_MAX, bytes_max=batch_bytes_max)
+    for _, values in groups:
         yield metadata_batch(values, base_offset=offset, epoch=epoch, now_ms=now_ms)
         offset += len(values)
     yield control_batch([SnapshotFooter()], base_offset=offset, epoch=epoch, now_ms=now_ms)
@@ -174,3 +174,19 @@ def write_snapshot(
 
 def read_snapshot(disk: Disk, folder: str, snapshot_id: SnapshotId) -> Snapshot:
     return decode_snapshot(snapshot_id, disk.read(f"{folder}/{snapshot_id.file_name}"))
+
+
+def read_timestamp(disk: Disk, folder: str, snapshot_id: SnapshotId) -> int:
+    """When the last record in a snapshot was written, from the header alone."""
+    file = disk.open(f"{folder}/{snapshot_id.file_name}", readonly=True)
+    try:
+        head = file.read_at(0, HEADER_BYTES)
+        size = read_header(head).size if len(head) == HEADER_BYTES else 0
+        first = decode_batch(file.read_at(0, size)).control if size >= HEADER_BYTES else ()
+    except (ProtocolError, CorruptRecordsError) as error:
+        raise StorageError(f"snapshot {snapshot_id.file_name}: {error}") from error
+    finally:
+        file.close()
+    if not first or not isinstance(first[0], SnapshotHeader):
+        raise StorageError(f"snapshot {snapshot_id.file_name}: it does not begin with a header")
+    return first[0].last_contained_log_timestamp
