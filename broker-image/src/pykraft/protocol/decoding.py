@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from pykraft.protocol.errors import ProtocolError
-from pykraft.protocol.readers import BAD_BYTES, Budget, Reader, skip_tags, struct_reader
+from pykraft.protocol.readers import BAD_BYTES, Budget, Reader, struct_reader
+from pykraft.protocol.readers import skip_tags as skip_tags  # noqa: PLC0414 (exported)
 from pykraft.protocol.schema import Direction, Field, Struct, known_versions, load, newest_field
 from pykraft.protocol.versions import is_flexible
 

@@ -1,4 +1,4 @@
-"""Counts, strings and tags for the decoders written by hand: (value, offset after it).
+"""Counts, strings and ids for the decoders written by hand: (value, offset after it).
 
 Like the composed readers they raise ProtocolError or one of BAD_BYTES.
 """
@@ -6,27 +6,13 @@ Like the composed readers they raise ProtocolError or one of BAD_BYTES.
 import struct
 
 from pykraft.protocol.errors import ProtocolError
-from pykraft.protocol.readers import ELEMENTS_MAX, read_uvarint
+from pykraft.protocol.readers import read_uvarint
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 
 
-def read_tag(buffer: memoryview, offset: int) -> tuple[int, int, int]:
-    """A tag, and where its value begins and ends."""
-    tag, offset = read_uvarint(buffer, offset)
-    size, offset = read_uvarint(buffer, offset)
-    if offset + size > len(buffer):
-        raise ProtocolError(f"tag {tag} of {size} bytes ends after the message")
-    return tag, offset, offset + size
-
-
-def read_int32_array(
-    buffer: memoryview, offset: int, count: int, elements: int
-) -> tuple[list[int], int]:
-    """`elements` is how many the request has so far, these included."""
-    if elements > ELEMENTS_MAX:
-        raise ProtocolError(f"more than {ELEMENTS_MAX} elements in one request")
+def read_int32s(buffer: memoryview, offset: int, count: int) -> tuple[list[int], int]:
     return list(struct.unpack_from(f">{count}i", buffer, offset)), offset + 4 * count
 
 

@@ -14,13 +14,12 @@ from pykraft.protocol.hot_fields import (
     read_classic_string,
     read_compact_count,
     read_compact_string,
-    read_int32_array,
-    read_tag,
+    read_int32s,
     read_uuid,
     require_classic_string,
     require_compact_string,
 )
-from pykraft.protocol.readers import BAD_BYTES, ELEMENTS_MAX, read_uvarint, skip_tags
+from pykraft.protocol.readers import BAD_BYTES, Budget, read_tag, read_uvarint, skip_tags
 
 _INT32 = struct.Struct(">i").unpack_from
 _INT32_PAIR = struct.Struct(">ii").unpack_from
@@ -55,12 +54,17 @@ def decode_produce(version: int, buffer: memoryview, offset: int) -> ProduceRequ
 
 
 def _produce_flexible(by_id: bool, buffer: memoryview, offset: int) -> ProduceRequest:
-    transactional_id, offset = read_compact_string(buffer, offset)
+    transactional_id = None
+    if buffer[offset] == 0:
+        offset += 1
+    else:
+        transactional_id, offset = read_compact_string(buffer, offset)
     acks, timeout_ms = _ACKS_TIMEOUT(buffer, offset)
     # A topic is at least its empty name, its empty array and its tags.
     count, offset = read_compact_count(buffer, offset + 6, 3)
     topics: list[ProduceTopic] = []
-    elements = count
+    budget = Budget()
+    budget.spend(count)
     for _ in range(count):
         name: str | None = None
         topic_id: bytes | None = None
@@ -69,17 +73,16 @@ def _produce_flexible(by_id: bool, buffer: memoryview, offset: int) -> ProduceRe
         else:
             name, offset = require_compact_string(buffer, offset)
         partition_count, offset = read_compact_count(buffer, offset, 6)
-        elements += partition_count
-        if elements > ELEMENTS_MAX:
-            raise ProtocolError(f"more than {ELEMENTS_MAX} partitions in one Produce")
-        partitions, offset = _flexible_records(buffer, offset, partition_count)
+        budget.spend(partition_count)
+        partitions, offset = _flexible_records(buffer, offset, partition_count, budget)
         topics.append((name, topic_id, partitions))
-    skip_tags(buffer, offset)
+    if buffer[offset]:
+        skip_tags(buffer, offset, budget)
     return ProduceRequest(acks, timeout_ms, transactional_id, topics)
 
 
 def _flexible_records(
-    buffer: memoryview, offset: int, count: int
+    buffer: memoryview, offset: int, count: int, budget: Budget
 ) -> tuple[list[tuple[int, memoryview | None]], int]:
     """The partitions of a topic, and the offset after the topic's tags."""
     size = len(buffer)
@@ -107,8 +110,8 @@ def _flexible_records(
                 raise ProtocolError(f"records of {length - 1} bytes end after the message")
             partitions.append((index, buffer[offset:end]))
             offset = end
-        offset = skip_tags(buffer, offset) if buffer[offset] else offset + 1
-    return partitions, skip_tags(buffer, offset) if buffer[offset] else offset + 1
+        offset = skip_tags(buffer, offset, budget) if buffer[offset] else offset + 1
+    return partitions, skip_tags(buffer, offset, budget) if buffer[offset] else offset + 1
 
 
 def _produce_classic(buffer: memoryview, offset: int) -> ProduceRequest:
@@ -117,13 +120,12 @@ def _produce_classic(buffer: memoryview, offset: int) -> ProduceRequest:
     count, offset = read_classic_count(buffer, offset + 6, 6)
     size = len(buffer)
     topics: list[ProduceTopic] = []
-    elements = count
+    budget = Budget()
+    budget.spend(count)
     for _ in range(count):
         name, offset = require_classic_string(buffer, offset)
         partition_count, offset = read_classic_count(buffer, offset, 8)
-        elements += partition_count
-        if elements > ELEMENTS_MAX:
-            raise ProtocolError(f"more than {ELEMENTS_MAX} partitions in one Produce")
+        budget.spend(partition_count)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partition_count):
             index, length = _INT32_PAIR(buffer, offset)
@@ -173,25 +175,16 @@ class FetchRequest:
         "topics",
     )
 
-    def __init__(
-        self,
-        *,
-        replica_id: int,
-        max_wait_ms: int,
-        min_bytes: int,
-        max_bytes: int,
-        isolation_level: int,
-        session_id: int,
-        session_epoch: int,
-        topics: list[FetchTopic],
-    ) -> None:
-        self.replica_id = replica_id
-        self.max_wait_ms = max_wait_ms
-        self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
-        self.isolation_level = isolation_level
-        self.session_id = session_id
-        self.session_epoch = session_epoch
+    def __init__(self, head: tuple[int, ...], topics: list[FetchTopic]) -> None:
+        (
+            self.replica_id,
+            self.max_wait_ms,
+            self.min_bytes,
+            self.max_bytes,
+            self.isolation_level,
+            self.session_id,
+            self.session_epoch,
+        ) = head
         self.topics = topics
         self.replica_epoch = -1
         self.forgotten: list[ForgottenTopic] = []
@@ -216,71 +209,59 @@ _PARTITION_12 = struct.Struct(">iiqiqi")
 def decode_fetch(version: int, buffer: memoryview, offset: int) -> FetchRequest:
     """Versions 4 to 18."""
     try:
-        head = _FETCH_HEADS[version]
-        values = head.unpack_from(buffer, offset)
-        offset += head.size
+        layout = _FETCH_HEADS[version]
+        head = layout.unpack_from(buffer, offset)
+        offset += layout.size
         if version >= 15:
-            values = (-1, *values)
+            head = (-1, *head)
         elif version < 7:
-            values = (*values, 0, -1)
+            head = (*head, 0, -1)
         if version >= 12:
-            return _fetch_flexible(version, values, buffer, offset)
-        return _fetch_classic(version, values, buffer, offset)
+            return _fetch_flexible(version, head, buffer, offset)
+        return _fetch_classic(version, head, buffer, offset)
     except BAD_BYTES as error:
         raise ProtocolError(f"Fetch is cut short or malformed: {error}") from error
 
 
-def _fetch_request(values: tuple[int, ...], topics: list[FetchTopic]) -> FetchRequest:
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch = values
-    return FetchRequest(
-        replica_id=replica_id,
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=isolation,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=topics,
-    )
-
-
 def _fetch_flexible(
-    version: int, values: tuple[int, ...], buffer: memoryview, offset: int
+    version: int, head: tuple[int, ...], buffer: memoryview, offset: int
 ) -> FetchRequest:
     by_id = version >= 13
     count, offset = read_compact_count(buffer, offset, 3)
     topics: list[FetchTopic] = []
-    elements = count
+    budget = Budget()
+    budget.spend(count)
     for _ in range(count):
         name, topic_id, offset = _topic_key(by_id, buffer, offset)
         partition_count, offset = read_compact_count(buffer, offset, _PARTITION_12.size + 1)
-        elements += partition_count
-        if elements > ELEMENTS_MAX:
-            raise ProtocolError(f"more than {ELEMENTS_MAX} partitions in one Fetch")
+        budget.spend(partition_count)
         partitions: list[FetchPartition] = []
         for _ in range(partition_count):
             partition = _PARTITION_12.unpack_from(buffer, offset)
             offset += 32
             if buffer[offset]:
-                tags, offset = _partition_tags(version, buffer, offset)
+                tags, offset = _partition_tags(version, buffer, offset, budget)
                 partitions.append(FetchPartition._make((*partition, *tags)))
             else:
                 offset += 1
                 partitions.append(FetchPartition(*partition))
-        offset = skip_tags(buffer, offset)
+        offset = skip_tags(buffer, offset, budget)
         topics.append((name, topic_id, partitions))
-    request = _fetch_request(values, topics)
-    request.forgotten, offset = _forgotten_flexible(by_id, buffer, offset, elements)
+    request = FetchRequest(head, topics)
+    request.forgotten, offset = _forgotten_flexible(by_id, buffer, offset, budget)
     request.rack_id, offset = require_compact_string(buffer, offset)
-    _read_fetch_tags(version, request, buffer, offset)
+    _read_fetch_tags(version, request, buffer, offset, budget)
     return request
 
 
-def _partition_tags(version: int, buffer: memoryview, offset: int) -> tuple[tuple[bytes, int], int]:
+def _partition_tags(
+    version: int, buffer: memoryview, offset: int, budget: Budget
+) -> tuple[tuple[bytes, int], int]:
     """Directory id (from 17 on) and high watermark (18)."""
     directory_id: bytes = ZERO_UUID
     high_watermark = _INT64_MAX
     count, offset = read_uvarint(buffer, offset)
+    budget.spend(count)
     for _ in range(count):
         tag, start, end = read_tag(buffer, offset)
         if tag == 0 and version >= 17:
@@ -295,16 +276,19 @@ def _partition_tags(version: int, buffer: memoryview, offset: int) -> tuple[tupl
     return (directory_id, high_watermark), offset
 
 
-def _read_fetch_tags(version: int, request: FetchRequest, buffer: memoryview, offset: int) -> None:
+def _read_fetch_tags(
+    version: int, request: FetchRequest, buffer: memoryview, offset: int, budget: Budget
+) -> None:
     """Cluster id, and from 15 on who the replica is."""
     count, offset = read_uvarint(buffer, offset)
+    budget.spend(count)
     for _ in range(count):
         tag, start, end = read_tag(buffer, offset)
         if tag == 0:
             request.cluster_id, offset = read_compact_string(buffer, start)
         elif tag == 1 and version >= 15:
             request.replica_id, request.replica_epoch = _REPLICA_STATE.unpack_from(buffer, start)
-            offset = skip_tags(buffer, start + _REPLICA_STATE.size)
+            offset = skip_tags(buffer, start + _REPLICA_STATE.size, budget)
         else:
             offset = end
         if offset != end:
@@ -312,41 +296,40 @@ def _read_fetch_tags(version: int, request: FetchRequest, buffer: memoryview, of
 
 
 def _forgotten_flexible(
-    by_id: bool, buffer: memoryview, offset: int, elements: int
+    by_id: bool, buffer: memoryview, offset: int, budget: Budget
 ) -> tuple[list[ForgottenTopic], int]:
     count, offset = read_compact_count(buffer, offset, 3)
     topics: list[ForgottenTopic] = []
-    elements += count
+    budget.spend(count)
     for _ in range(count):
         name, topic_id, offset = _topic_key(by_id, buffer, offset)
         partition_count, offset = read_compact_count(buffer, offset, 4)
-        elements += partition_count
-        partitions, offset = read_int32_array(buffer, offset, partition_count, elements)
-        offset = skip_tags(buffer, offset)
+        budget.spend(partition_count)
+        partitions, offset = read_int32s(buffer, offset, partition_count)
+        offset = skip_tags(buffer, offset, budget)
         topics.append((name, topic_id, partitions))
     return topics, offset
 
 
 def _fetch_classic(
-    version: int, values: tuple[int, ...], buffer: memoryview, offset: int
+    version: int, head: tuple[int, ...], buffer: memoryview, offset: int
 ) -> FetchRequest:
     layout = _PARTITION_9 if version >= 9 else _PARTITION_5 if version >= 5 else _PARTITION_4
     count, offset = read_classic_count(buffer, offset, 6)
     topics: list[FetchTopic] = []
-    elements = count
+    budget = Budget()
+    budget.spend(count)
     for _ in range(count):
         name, offset = require_classic_string(buffer, offset)
         partition_count, offset = read_classic_count(buffer, offset, layout.size)
-        elements += partition_count
-        if elements > ELEMENTS_MAX:
-            raise ProtocolError(f"more than {ELEMENTS_MAX} partitions in one Fetch")
+        budget.spend(partition_count)
         end = offset + layout.size * partition_count
         rows = layout.iter_unpack(buffer[offset:end])
         topics.append((name, None, [_classic_partition(version, row) for row in rows]))
         offset = end
-    request = _fetch_request(values, topics)
+    request = FetchRequest(head, topics)
     if version >= 7:
-        request.forgotten, offset = _forgotten_classic(buffer, offset, elements)
+        request.forgotten, offset = _forgotten_classic(buffer, offset, budget)
     if version >= 11:
         request.rack_id, offset = require_classic_string(buffer, offset)
     return request
@@ -364,16 +347,16 @@ def _classic_partition(version: int, row: tuple[int, ...]) -> FetchPartition:
 
 
 def _forgotten_classic(
-    buffer: memoryview, offset: int, elements: int
+    buffer: memoryview, offset: int, budget: Budget
 ) -> tuple[list[ForgottenTopic], int]:
     count, offset = read_classic_count(buffer, offset, 6)
     topics: list[ForgottenTopic] = []
-    elements += count
+    budget.spend(count)
     for _ in range(count):
         name, offset = require_classic_string(buffer, offset)
         partition_count, offset = read_classic_count(buffer, offset, 4)
-        elements += partition_count
-        partitions, offset = read_int32_array(buffer, offset, partition_count, elements)
+        budget.spend(partition_count)
+        partitions, offset = read_int32s(buffer, offset, partition_count)
         topics.append((name, None, partitions))
     return topics, offset
 

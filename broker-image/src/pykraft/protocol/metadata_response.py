@@ -1,7 +1,8 @@
 """The Metadata answer, encoded by hand: with thousands of partitions it is the largest of all."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from pykraft.protocol.encoding import uvarint
 from pykraft.protocol.hot_responses import classic_string, compact_string
@@ -15,13 +16,13 @@ TopicReply = tuple[int, str | None, bytes, bool, Sequence[PartitionReply], int]
 
 # What Kafka says for "not asked".
 NO_OPERATIONS = -(1 << 31)
+# A count above it takes more than a byte; Kafka allows no more than a few dozen replicas.
+_ONE_BYTE_COUNT_MAX = 126
 
 _INT16 = struct.Struct(">h").pack
 _INT32 = struct.Struct(">i").pack
 _PARTITION = struct.Struct(">hii").pack
 _PARTITION_7 = struct.Struct(">hiii").pack
-# One replica, in sync, none offline: every partition of a cluster that is not replicated.
-_PARTITION_SINGLE_9 = struct.Struct(">hiiiBiBiBB").pack
 
 
 def encode_metadata_response(
@@ -83,18 +84,22 @@ def _add_topic(pieces: list[bytes], version: int, topic: TopicReply) -> None:
 
 def _flexible_partition(partition: PartitionReply) -> bytes:
     error, index, leader, epoch, replicas, isr, offline = partition
-    if len(replicas) == 1 and len(isr) == 1 and not offline:
-        replica, in_sync = replicas[0], isr[0]
-        return _PARTITION_SINGLE_9(error, index, leader, epoch, 2, replica, 2, in_sync, 1, 0)
-    return b"".join(
-        (
-            _PARTITION_7(error, index, leader, epoch),
-            _compact_ids(replicas),
-            _compact_ids(isr),
-            _compact_ids(offline),
-            b"\x00",
-        )
-    )
+    counts = len(replicas), len(isr), len(offline)
+    if max(counts) > _ONE_BYTE_COUNT_MAX:
+        raise ValueError(f"partition {index} has more than {_ONE_BYTE_COUNT_MAX} replicas")
+    pack = _flexible_partition_pack(*counts)
+    replica_count, isr_count, offline_count = counts
+    return pack(
+        error, index, leader, epoch,
+        replica_count + 1, *replicas, isr_count + 1, *isr, offline_count + 1, *offline,
+        0,
+    )  # fmt: skip
+
+
+# All partitions of a cluster share a few shapes, and one call packs a whole one.
+@lru_cache(maxsize=256)
+def _flexible_partition_pack(replicas: int, isr: int, offline: int) -> Callable[..., bytes]:
+    return struct.Struct(f">hiiiB{replicas}iB{isr}iB{offline}iB").pack
 
 
 def _classic_partition(version: int, partition: PartitionReply) -> bytes:
@@ -109,10 +114,6 @@ def _classic_partition(version: int, partition: PartitionReply) -> bytes:
 
 def _count(flexible: bool, count: int) -> bytes:
     return uvarint(count + 1) if flexible else _INT32(count)
-
-
-def _compact_ids(ids: Sequence[int]) -> bytes:
-    return uvarint(len(ids) + 1) + struct.pack(f">{len(ids)}i", *ids)
 
 
 def _classic_ids(ids: Sequence[int]) -> bytes:

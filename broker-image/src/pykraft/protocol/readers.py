@@ -12,7 +12,8 @@ from typing import Any
 from pykraft.protocol.errors import ProtocolError
 from pykraft.protocol.schema import Field, Primitive, Struct, element_size_min
 
-# More than a request of any client names; about a hundred megabytes when somebody tries.
+# Array elements and tagged fields of one message: more than any client sends. It bounds what a
+# message costs, about a hundred megabytes and a second, when somebody tries.
 ELEMENTS_MAX = 250_000
 # An unsigned varint of 32 bits.
 UVARINT_BYTES_MAX = 5
@@ -22,12 +23,17 @@ BAD_BYTES = (IndexError, struct.error, UnicodeDecodeError)
 
 
 class Budget:
-    """How many more array elements the message being read may have."""
+    """How many more array elements and tagged fields the message being read may have."""
 
     __slots__ = ("elements",)
 
     def __init__(self) -> None:
         self.elements = ELEMENTS_MAX
+
+    def spend(self, count: int) -> None:
+        self.elements -= count
+        if self.elements < 0:
+            raise ProtocolError(f"more than {ELEMENTS_MAX} elements in one message")
 
 
 Reader = Callable[[memoryview, int, Budget], tuple[Any, int]]
@@ -45,17 +51,27 @@ def read_uvarint(buffer: memoryview, offset: int) -> tuple[int, int]:
     raise ProtocolError("a varint is longer than five bytes")
 
 
-def skip_tags(buffer: memoryview, offset: int) -> int:
+def skip_tags(buffer: memoryview, offset: int, budget: Budget | None = None) -> int:
     """The offset after a tag section of which nothing is wanted."""
+    count = buffer[offset]
+    if count == 0:
+        return offset + 1
     count, offset = read_uvarint(buffer, offset)
+    (budget or Budget()).spend(count)
     for _ in range(count):
-        _, offset = read_uvarint(buffer, offset)
-        size, offset = read_uvarint(buffer, offset)
-        offset += size
-        # Here and not after the loop, or a forged count would walk on far outside of the buffer.
-        if offset > len(buffer):
-            raise ProtocolError(f"a tagged field of {size} bytes ends after the message")
+        _, _, offset = read_tag(buffer, offset)
     return offset
+
+
+def read_tag(buffer: memoryview, offset: int) -> tuple[int, int, int]:
+    """A tag, and where its value begins and ends."""
+    tag, offset = read_uvarint(buffer, offset)
+    size, offset = read_uvarint(buffer, offset)
+    end = offset + size
+    # A slice would not complain, and a forged size would lead far outside of the buffer.
+    if end > len(buffer):
+        raise ProtocolError(f"tag {tag} of {size} bytes ends after the message")
+    return tag, offset, end
 
 
 def struct_reader(struct_: Struct, maker_of: MakerOf, *, owned: bool) -> Reader:
@@ -91,17 +107,14 @@ def struct_reader(struct_: Struct, maker_of: MakerOf, *, owned: bool) -> Reader:
 
     def read_tagged(values: dict[str, Any], buffer: memoryview, offset: int, budget: Budget) -> int:
         count, offset = read_uvarint(buffer, offset)
+        budget.spend(count)
         for _ in range(count):
-            tag, offset = read_uvarint(buffer, offset)
-            size, offset = read_uvarint(buffer, offset)
-            end = offset + size
-            if end > len(buffer):
-                raise ProtocolError(f"tag {tag} of {struct_.name} ends after the message")
+            tag, offset, end = read_tag(buffer, offset)
             if tag in tagged:
                 name, read = tagged[tag]
                 values[name], offset = read(buffer, offset, budget)
                 if offset != end:
-                    raise ProtocolError(f"tag {tag} of {struct_.name} is not {size} bytes")
+                    raise ProtocolError(f"tag {tag} of {struct_.name} is not as long as it says")
             offset = end
         return offset
 
@@ -182,9 +195,7 @@ def _array_reader(
         left = len(buffer) - offset
         if count * size_min > left:
             raise ProtocolError(f"{count} elements of at least {size_min} bytes in {left} bytes")
-        budget.elements -= count
-        if budget.elements < 0:
-            raise ProtocolError(f"more than {ELEMENTS_MAX} array elements in one message")
+        budget.spend(count)
         values = []
         for _ in range(count):
             value, offset = read(buffer, offset, budget)

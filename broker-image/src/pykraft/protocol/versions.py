@@ -133,6 +133,12 @@ API_VERSIONS: Mapping[int, tuple[int, int]] = {
 
 PRODUCE_VERSION_MIN = 3
 
+# What we answer, other than by refusing.
+SERVED_VERSIONS: Mapping[int, tuple[int, int]] = {
+    **API_VERSIONS,
+    ApiKey.PRODUCE: (PRODUCE_VERSION_MIN, API_VERSIONS[ApiKey.PRODUCE][1]),
+}
+
 # A version is an int16, so no version of such an API is flexible.
 _NEVER = 1 << 15
 
@@ -192,11 +198,7 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 
 def is_served(api_key: int, version: int) -> bool:
-    if api_key not in API_VERSIONS:
-        return False
-    first, last = API_VERSIONS[api_key]
-    if api_key == ApiKey.PRODUCE:
-        first = PRODUCE_VERSION_MIN
+    first, last = SERVED_VERSIONS.get(api_key, (0, -1))
     return first <= version <= last
 
 
