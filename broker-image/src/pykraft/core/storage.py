@@ -21,7 +21,7 @@ class File(Protocol):
     size: int
 
     def append(self, parts: Sequence[Buffer]) -> None:
-        """Write all parts at the end, or cut the file back to what it was and raise StorageError."""
+        """Write all parts at the end, or cut the file back to what it was and raise."""
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""

@@ -88,7 +88,7 @@ class Broker:
     world: World
     counters: Counters
     producer_ids: "ProducerIds"
-    # Bytes of Metadata answers for all topics, per (version, options); emptied when metadata change.
+    # Encoded answers to Metadata, by version and options; emptied when metadata change.
     metadata_cache: dict[tuple[object, ...], bytes]
 
 
@@ -136,7 +136,7 @@ class RequestContext:
         self.version = version
         self.correlation_id = correlation_id
         self.client_bytes = client_bytes
-        # The listener's name: brokers advertise one address per listener (Metadata answers with it).
+        # The listener's name: Metadata answers with the addresses that belong to it.
         self.listener = listener
         self.peer = peer
         self.counters = counters

@@ -103,9 +103,7 @@ class Fetch:
                 fetch_sessions.update(self.session, named, ())
                 self.wanted = self.session.partitions.items()
             return
-        session = sessions.resume(
-            request.session_id, request.session_epoch, self.uses_ids, now_ms
-        )
+        session = sessions.resume(request.session_id, request.session_epoch, self.uses_ids, now_ms)
         fetch_sessions.update(session, named, self._forgotten())
         self.wanted = session.partitions.items()
         self.full = False
@@ -186,9 +184,7 @@ class Fetch:
             diverging=diverging,
         ), found
 
-    def _slice(
-        self, partition: Partition, state: SessionPartition, left: int
-    ) -> FileSlice | None:
+    def _slice(self, partition: Partition, state: SessionPartition, left: int) -> FileSlice | None:
         committed = self.request.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if committed else partition.high_watermark
         if state.fetch_offset == end:
@@ -205,9 +201,7 @@ class Fetch:
             at_least_one=at_least_one,
         )
 
-    def _diverging(
-        self, partition: Partition, state: SessionPartition
-    ) -> tuple[int, int] | None:
+    def _diverging(self, partition: Partition, state: SessionPartition) -> tuple[int, int] | None:
         """Where the client's log left ours (KIP-595), when it says what epoch it read last."""
         if state.last_fetched_epoch == NO_EPOCH:
             return None

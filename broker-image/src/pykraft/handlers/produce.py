@@ -3,7 +3,7 @@
 Behaviour: acks 0, 1 and -1; one batch of format v2 per partition; the leader stamps base offset and
 epoch; the client's compression stays unless the topic asks for another, and then a worker does it.
 v13 names topics by id. An answer with acks=all waits for the high watermark, or for the time-out.
-Absent: transactions (a transactional id is refused until there is a coordinator), per-record errors.
+Absent: transactions (a transactional id is refused until there is a coordinator), errors by record.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,7 @@ ACKS_ALL = -1
 VALID_ACKS = (0, 1, ACKS_ALL)
 
 
-def handle_produce(
-    broker: Broker, context: RequestContext, frame: memoryview, offset: int
-) -> None:
+def handle_produce(broker: Broker, context: RequestContext, frame: memoryview, offset: int) -> None:
     request = decode_produce(context.version, frame, offset)
     if request.acks not in VALID_ACKS:
         _refuse_all(context, request, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -98,9 +96,7 @@ def _refused(broker: Broker, partition: Partition, error: KafkaError) -> Reply:
     return Reply(partition.index, error.code, -1, -1, -1, error.message, leader)
 
 
-def _answer(
-    context: RequestContext, acks: int, topics: list[TopicReplies], failed: bool
-) -> None:
+def _answer(context: RequestContext, acks: int, topics: list[TopicReplies], failed: bool) -> None:
     if acks == 0:
         # No answer is due; a client that must learn of an error learns it by losing the connection.
         if failed:
@@ -144,9 +140,7 @@ class _Waiting:
         for item in uncommitted:
             item[0].when_committed(item[1], self._settled(item))
 
-    def _settled(
-        self, item: tuple[Partition, int, list[Reply], int]
-    ) -> Callable[[int], None]:
+    def _settled(self, item: tuple[Partition, int, list[Reply], int]) -> Callable[[int], None]:
         def settle(code: int) -> None:
             if self.left == 0:
                 return

@@ -54,11 +54,8 @@ class BrokerLifecycle:
                 "broker_id": self.broker.node_id,
                 "cluster_id": self.broker.cluster_id,
                 "incarnation_id": self.incarnation,
-                "listeners": [_listener(each) for each in listeners],
-                "features": [
-                    {"name": name, "min_supported_version": low, "max_supported_version": high}
-                    for name, (low, high) in our_features().items()
-                ],
+                "listeners": [endpoint(each) for each in listeners],
+                "features": supported_features(),
                 "rack": self.broker.settings.broker_rack,
                 "log_dirs": self.log_dirs()[0],
                 "previous_broker_epoch": previous_epoch,
@@ -67,7 +64,7 @@ class BrokerLifecycle:
         # A former process of this node may still be registered as alive. We hold the lock of its
         # log directory, so it is dead: no need to wait for its session to end.
         self.broker.controller.submit(
-            lambda controller: controller.fence_dead_broker(self.broker.node_id), _ignore
+            lambda controller: controller.fence_dead_broker(self.broker.node_id), ignore
         )
         self.broker.controller.submit(
             lambda controller: controller.register_broker(request, self.broker.world.now_ms()),
@@ -119,7 +116,7 @@ class BrokerLifecycle:
         if self.fenced and not reply["is_fenced"]:
             self.fenced = False
             self.broker.controller.submit(
-                lambda controller: controller.recover_leaders(self.broker.node_id), _ignore
+                lambda controller: controller.recover_leaders(self.broker.node_id), ignore
             )
             self.on_unfenced()
 
@@ -134,7 +131,7 @@ class BrokerLifecycle:
             self.timer.cancel()
 
 
-def _listener(listener: Listener) -> dict[str, object]:
+def endpoint(listener: Listener) -> dict[str, object]:
     return {
         "name": listener.name,
         "host": listener.host,
@@ -143,5 +140,12 @@ def _listener(listener: Listener) -> dict[str, object]:
     }
 
 
-def _ignore(_: Mapping[str, Any]) -> None:
+def supported_features() -> list[dict[str, object]]:
+    return [
+        {"name": name, "min_supported_version": low, "max_supported_version": high}
+        for name, (low, high) in our_features().items()
+    ]
+
+
+def ignore(_: Mapping[str, Any]) -> None:
     return None

@@ -1,7 +1,7 @@
-"""The broker's side of the metadata log: committed records become an image, hosted logs and leaders.
+"""The broker's side of the metadata log: committed records become an image and hosted logs.
 
 Replay alone changes the image. What records touched is gathered while they are replayed and then
-carried out once per batch of records: a topic of a thousand partitions is one round, not a thousand.
+carried out once per batch: a topic of a thousand partitions is one round, not a thousand.
 """
 
 import logging
@@ -88,9 +88,7 @@ class BrokerMetadata:
         count = self.logs.load(self._config_if_known)
         for directory in self.logs.dirs:
             for (topic, index), opened in directory.logs.items():
-                partition = Partition(
-                    topic, opened.topic_id, index, opened, self._on_storage_error
-                )
+                partition = Partition(topic, opened.topic_id, index, opened, self._on_storage_error)
                 mark = directory.high_watermarks.get((topic, index), 0)
                 partition.high_watermark = min(
                     max(mark, opened.log_start_offset), opened.log_end_offset
@@ -181,7 +179,7 @@ class BrokerMetadata:
         if hosted:
             config = self.log_config(topic)
             for partition in hosted.values():
-                partition.log.config = config
+                partition.log.configure(config)
 
     # Failures
 

@@ -193,7 +193,7 @@ class Connection:
         )
 
     def _begin_frame(self, data: memoryview) -> None:
-        """Keep the start of a frame. Its size may not be known yet: then only its size is needed."""
+        """Keep the start of a frame. While its size is not known, only its size is needed."""
         have = len(data)
         self.need = 4 if have < 4 else 4 + FRAME_SIZE.unpack_from(data)[0]
         room = min(self.need, max(FRAME_BUFFER_BYTES_MIN, 2 * have))
@@ -253,7 +253,7 @@ class Connection:
             api_key,
             version,
             correlation_id,
-            bytes(frame[REQUEST_HEAD.size:body]),
+            bytes(frame[REQUEST_HEAD.size : body]),
             self.listener,
             self.peer,
             route.counters,

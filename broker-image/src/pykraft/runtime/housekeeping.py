@@ -6,8 +6,10 @@ worker, and writes nothing when nothing changed, so that an idle node stays idle
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
+from pykraft.core.log.config import LONG_MAX
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker
@@ -47,7 +49,8 @@ class Housekeeping:
         self._every("lag", LAG_EVERY_S, self._measure_lag)
         self._every("flush", FLUSH_EVERY_S, self.flush)
         self._every(
-            "checkpoint", settings.replica_high_watermark_checkpoint_interval_ms / 1000,
+            "checkpoint",
+            settings.replica_high_watermark_checkpoint_interval_ms / 1000,
             self.checkpoint,
         )
         self._every(
@@ -85,17 +88,25 @@ class Housekeeping:
             if not directory.online:
                 continue
             for opened in directory.logs.values():
-                if opened not in self.flushing and opened.needs_flush(now_ms):
+                if opened.needs_flush(now_ms) and opened not in self.flushing:
                     self._flush_one(directory, opened)
 
     def _flush_one(self, directory: LogDir, opened: PartitionLog) -> None:
-        target = opened.flush_target(self.broker.world.now_ms())
+        now_ms = self.broker.world.now_ms()
+        # What a roll left behind is synced soon; the active segment only when the configs say so.
+        config = opened.config
+        never = config.flush_messages == config.flush_ms == LONG_MAX
+        flush = opened.begin_flush(sealed_only=never)
+        if flush is None:
+            return
         self.flushing.add(opened)
+        began_ns = time.perf_counter_ns()
 
         def done(_: None) -> None:
             self.flushing.discard(opened)
             self.broker.counters.node.log_flushes += 1
-            opened.mark_flushed(target)
+            self.broker.counters.node.log_flush_ns += time.perf_counter_ns() - began_ns
+            opened.finish_flush(flush, now_ms)
 
         def failed(error: BaseException) -> None:
             self.flushing.discard(opened)
@@ -103,13 +114,17 @@ class Housekeeping:
                 raise error
             self.logs.fail(directory, error)
 
-        self.broker.world.in_worker(target.sync, done, failed)
+        self.broker.world.in_worker(flush.run, done, failed)
 
     def checkpoint(self) -> None:
         marks = self.metadata.high_watermarks()
         state = (
             marks,
-            [(o.recovery_point, o.log_start_offset) for d in self.logs.dirs for o in d.logs.values()],
+            [
+                (o.recovery_point, o.log_start_offset)
+                for d in self.logs.dirs
+                for o in d.logs.values()
+            ],
         )
         if state != self.last_checkpoint:
             self.last_checkpoint = state
@@ -129,8 +144,9 @@ class Housekeeping:
     def _enforce_some(self, work: list[tuple[LogDir, PartitionLog]]) -> None:
         now_ms = self.broker.world.now_ms()
         for directory, opened in work[:LOGS_PER_TURN]:
+            mark = self._high_watermark(opened)
             try:
-                doomed = opened.enforce_retention(now_ms)
+                doomed = opened.enforce_retention(now_ms, mark)
             except StorageError as error:
                 self.logs.fail(directory, error)
                 continue
@@ -139,8 +155,13 @@ class Housekeeping:
         if rest and not self.stopped:
             self.loop.call_soon(self._enforce_some, rest)
 
+    def _high_watermark(self, opened: PartitionLog) -> int | None:
+        """What is not committed yet must not be deleted, however old it is."""
+        topic, _, index = opened.name.rpartition("-")
+        partition = self.broker.replicas.by_name.get(topic, {}).get(int(index))
+        return partition.high_watermark if partition is not None else None
+
     def _expire_producers(self) -> None:
         now_ms = self.broker.world.now_ms()
-        expiration_ms = self.broker.settings.producer_id_expiration_ms
         for partition in self.broker.replicas:
-            partition.log.producers.expire(now_ms - expiration_ms)
+            partition.log.expire_producers(now_ms)

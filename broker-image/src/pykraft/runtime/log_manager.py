@@ -16,6 +16,7 @@ from typing import IO
 
 from pykraft.core.log.checkpoints import read_checkpoint, write_checkpoint
 from pykraft.core.log.config import LogConfig
+from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.core.storage import StorageError
 from pykraft.handlers.context import LogDirectory, World
@@ -44,6 +45,8 @@ class LogDir:
     id: Uuid
     disk: RealDisk
     lock: IO[str]
+    # Open files of older segments, shared by the logs so that the bound holds for all.
+    files: OpenFiles
     online: bool = True
     was_clean: bool = False
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
@@ -76,7 +79,9 @@ class LogManager:
         world: World,
         on_offline: Callable[[LogDir, StorageError], None],
         new_jitter: Callable[[int], int],
+        producer_expiration_ms: int,
     ) -> None:
+        self.producer_expiration_ms = producer_expiration_ms
         self.dirs = dirs
         self.world = world
         self.on_offline = on_offline
@@ -104,7 +109,9 @@ class LogManager:
                     continue
                 match = FOLDER_NAME.fullmatch(name)
                 if match is not None:
-                    count += self._load_one(directory, match["topic"], int(match["index"]), config_of)
+                    count += self._load_one(
+                        directory, match["topic"], int(match["index"]), config_of
+                    )
             # The next start is clean only if this run ends cleanly.
             directory.disk.delete(CLEAN_SHUTDOWN)
             directory.disk.sync_dir()
@@ -148,6 +155,8 @@ class LogManager:
             log_start_offset=directory.log_starts.get(key, 0),
             topic_id=topic_id,
             new_jitter=self.new_jitter,
+            files=directory.files,
+            producer_expiration_ms=self.producer_expiration_ms,
         )
         directory.logs[key] = opened
         return opened

@@ -34,7 +34,7 @@ class RealNodeView:
                 log_end_offset=log.log_end_offset,
                 high_watermark=partition.high_watermark,
                 size=log.size,
-                segments=log.segment_count,
+                segments=len(log.segments),
                 is_leader=partition.is_leader,
                 isr_size=len(partition.isr),
                 replicas=len(partition.replicas),

@@ -93,7 +93,7 @@ class Partition:
         """Raise KafkaError unless we lead, in the epoch that the client believes in."""
         if self.offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if current_leader_epoch != ANY_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch not in (ANY_EPOCH, self.leader_epoch):
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
