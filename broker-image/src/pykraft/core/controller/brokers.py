@@ -287,6 +287,7 @@ class BrokerControl:
 
         A combined node knows this of its own former self when it starts.
         """
+        self.sessions.by_broker.pop(broker_id, None)
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return Outcome()
