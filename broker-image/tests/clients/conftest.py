@@ -5,14 +5,12 @@ TARGET=pykraft  ours, the default
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from processes import KINDS, RUNNING, Node, end_all, new_node
+from processes import KINDS, RUNNING, TARGET, Node, end_all, new_node
 
-TARGET = os.environ.get("TARGET", "pykraft")
 _numbers = itertools.count(1)
 
 NewTopicNamed = Callable[..., str]

@@ -12,7 +12,7 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 TOOL_SECONDS_MAX = 90
 
 
-class ToolFailed(AssertionError):
+class ToolError(AssertionError):
     """A tool of Apache Kafka's ended with an error; the message holds all that it said."""
 
 
@@ -30,7 +30,7 @@ def run_tool(
     seconds_max: float = TOOL_SECONDS_MAX,
     may_fail: bool = False,
 ) -> str:
-    """Run a tool to its end; return what it printed. A tool that may fail returns its errors too."""
+    """Run a tool to its end; return what it printed, with its errors too if it may fail."""
     done = subprocess.run(
         java(main_class, *arguments),
         input=stdin,
@@ -41,5 +41,5 @@ def run_tool(
     )
     if done.returncode != 0 and not may_fail:
         said = f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        raise ToolFailed(f"{main_class} {' '.join(arguments)}: exit {done.returncode}\n{said}")
+        raise ToolError(f"{main_class} {' '.join(arguments)}: exit {done.returncode}\n{said}")
     return done.stdout + done.stderr if may_fail else done.stdout

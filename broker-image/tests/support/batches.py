@@ -1,4 +1,4 @@
-"""Record batches built by hand, right or deliberately wrong, independently of pykraft's own code."""
+"""Record batches built by hand, right or deliberately wrong, without pykraft's own code."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ def _record(record: PlainRecord, offset_delta: int, timestamp_delta: int) -> byt
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch whose every header field can be set; `with_` makes the one that is wrong in one way."""
+    """A batch whose every header field can be set; `with_` makes one that is wrong in one way."""
 
     records: Sequence[PlainRecord]
     base_offset: int = 0

@@ -1,4 +1,4 @@
-"""Five Kafka clients behind one face: `produce` a list of records, `consume` what a partition holds.
+"""Five Kafka clients behind one face: `produce` records, `consume` what a partition holds.
 
 A client joins no group here: every consumer is assigned its partition.
 """

@@ -18,6 +18,8 @@ from typing import IO, ClassVar, Self
 from apache import REPOSITORY, java, run_tool
 from waiting import eventually
 
+# Which broker the client tests talk to, so that both are held to the same answers.
+TARGET = os.environ.get("TARGET", "pykraft")
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 CLUSTER_ID = "pykraftTestsAAAAAAAAAA"
@@ -28,7 +30,7 @@ TEST_JVM = ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:
 RUNNING: list["Node"] = []
 
 
-class NodeFailed(AssertionError):
+class NodeError(AssertionError):
     """A broker ended by itself, or would not start or stop; the message holds its log's end."""
 
 
@@ -94,11 +96,11 @@ class Node(ABC):
             code = process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise NodeFailed(f"{self.kind} did not stop\n{self.log_end()}") from None
+            raise NodeError(f"{self.kind} did not stop\n{self.log_end()}") from None
         self._forget()
         # A JVM that was asked to stop by SIGTERM reports 143.
         if code not in (0, 143):
-            raise NodeFailed(f"{self.kind} stopped with {code}\n{self.log_end()}")
+            raise NodeError(f"{self.kind} stopped with {code}\n{self.log_end()}")
 
     def kill(self) -> None:
         """SIGKILL, as the kernel would on memory exhaustion."""
@@ -137,7 +139,7 @@ class Node(ABC):
         process = self._running()
         if process.poll() is not None:
             self._forget()
-            raise NodeFailed(f"{self.kind} ended with {process.returncode}\n{self.log_end()}")
+            raise NodeError(f"{self.kind} ended with {process.returncode}\n{self.log_end()}")
         return self._is_ready()
 
     def _port_of_config(self) -> int:
@@ -176,7 +178,7 @@ class PykraftNode(Node):
         command = [*self._python("format"), "--cluster-id", CLUSTER_ID, "--standalone"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         if done.returncode != 0:
-            raise NodeFailed(f"pykraft format: {done.stdout}\n{done.stderr}")
+            raise NodeError(f"pykraft format: {done.stdout}\n{done.stderr}")
         return self
 
     def _command(self) -> list[str]:
@@ -229,7 +231,7 @@ def other_kind(node: Node) -> Node:
 
 
 def knows_a_broker(port: int) -> bool:
-    """Whether the listener answers Metadata v1 with a broker: then it has caught up and is unfenced."""
+    """Whether the listener answers Metadata v1 with a broker: it has caught up and is unfenced."""
     request = b"\x00\x03\x00\x01\x00\x00\x00\x01\xff\xff" + b"\x00\x00\x00\x00"
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:

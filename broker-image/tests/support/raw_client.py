@@ -32,7 +32,7 @@ _ZERO: dict[str, object] = {
 }
 
 
-class ConnectionClosed(Exception):  # noqa: N818
+class ConnectionClosedError(Exception):
     """The broker closed the connection instead of answering."""
 
 
@@ -105,7 +105,7 @@ class RawClient:
             except ConnectionResetError:
                 chunk = b""
             if not chunk:
-                raise ConnectionClosed(f"after {len(data)} of {size} bytes")
+                raise ConnectionClosedError(f"after {len(data)} of {size} bytes")
             data += chunk
         return bytes(data)
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 LOOK_AGAIN_S = 0.01
 
 
-class NeverHappened(AssertionError):
+class DeadlineError(AssertionError):
     """The deadline passed before the fact was seen."""
 
 
@@ -24,5 +24,5 @@ def eventually(fact: Callable[[], T], *, within_s: float, because: str) -> T:
         if seen:
             return seen
         if time.monotonic() > deadline:
-            raise NeverHappened(f"not within {within_s} s: {because}; last seen: {seen!r}")
+            raise DeadlineError(f"not within {within_s} s: {because}; last seen: {seen!r}")
         pause.wait(LOOK_AGAIN_S)
