@@ -11,11 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pykraft.configs import effective_broker_configs
-from pykraft.core.controller.brokers import our_features
-from pykraft.core.controller.controller import Controller, ControllerConfig, Outcome
+from pykraft.core.controller.controller import Controller, Outcome
 from pykraft.core.controller.image import MetadataImage
-from pykraft.core.controller.placement import Dice
 from pykraft.core.controller.records import (
     MV_3_6_IV1_TRANSACTIONS,
     RECORDS_PER_OPERATION_MAX,
@@ -24,12 +21,8 @@ from pykraft.core.controller.records import (
     version_of,
 )
 from pykraft.core.raft.batches import group_records
-from pykraft.core.raft.metadata_log import MetadataLogConfig
-from pykraft.core.raft.voters import Voter, VoterAddress, VoterSet
-from pykraft.core.storage import Disk, StorageError
+from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Timer, World
-from pykraft.ids import ZERO_UUID, Uuid
-from pykraft.protocol.decoding import make_request
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.metadata_records import (
     BeginTransactionRecord,
@@ -38,10 +31,7 @@ from pykraft.protocol.metadata_records import (
     NoOpRecord,
     encode_record,
 )
-from pykraft.protocol.versions import ApiKey
-from pykraft.runtime.identity import NodeIdentity, new_uuid
-from pykraft.runtime.raft_driver import RaftConfig, RaftDriver
-from pykraft.settings import Listener, Settings
+from pykraft.runtime.raft_driver import RaftDriver
 
 log = logging.getLogger("pykraft.controller")
 
@@ -134,26 +124,6 @@ class ControllerDriver:
                 work()
 
         self._timers[name] = self.world.call_later(interval_ms, run)
-
-    def register(self, incarnation: Uuid, listeners: Sequence[Listener]) -> None:
-        """Say which addresses this controller has."""
-        request = make_request(
-            ApiKey.CONTROLLER_REGISTRATION,
-            {
-                "controller_id": self.controller.config.node_id,
-                "incarnation_id": incarnation,
-                "zk_migration_ready": False,
-                "listeners": [
-                    {"name": e.name, "host": e.host, "port": e.port, "security_protocol": 0}
-                    for e in listeners
-                ],
-                "features": [
-                    {"name": name, "min_supported_version": low, "max_supported_version": high}
-                    for name, (low, high) in our_features().items()
-                ],
-            },
-        )
-        self.submit(lambda controller: controller.register_controller(request), _ignore)
 
     # Operations
 
@@ -278,66 +248,6 @@ class ControllerDriver:
 
     def describe_quorum(self) -> Mapping[str, Any]:
         return self.raft.describe_quorum()
-
-
-def build_controller(
-    settings: Settings,
-    identity: NodeIdentity,
-    disk: Disk,
-    world: World,
-    *,
-    dice: Dice,
-    on_fatal: Callable[[StorageError], None],
-) -> ControllerDriver:
-    """The controller of this node; `disk` is its metadata directory. Then `open` and `start` it."""
-    raft = RaftDriver(disk, world, raft_config(settings, identity), on_fatal=on_fatal)
-    controller = Controller(controller_config(settings, identity.cluster_id), new_uuid, dice)
-    times = ControllerTimes(
-        max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
-        snapshot_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
-        snapshot_interval_ms=settings.metadata_log_max_snapshot_interval_ms,
-    )
-    return ControllerDriver(raft, controller, world, times, on_fatal=on_fatal)
-
-
-def controller_config(settings: Settings, cluster_id: str) -> ControllerConfig:
-    values = effective_broker_configs(settings.layers)
-    min_isr = values["min.insync.replicas"]
-    assert isinstance(min_isr, int)
-    return ControllerConfig(
-        node_id=settings.node_id,
-        cluster_id=cluster_id,
-        static_configs=settings.static,
-        num_partitions=settings.num_partitions,
-        default_replication_factor=settings.default_replication_factor,
-        min_insync_replicas=min_isr,
-        unclean_leader_election=bool(values["unclean.leader.election.enable"]),
-        delete_topic_enable=settings.delete_topic_enable,
-        broker_session_timeout_ms=settings.broker_session_timeout_ms,
-    )
-
-
-def raft_config(settings: Settings, identity: NodeIdentity) -> RaftConfig:
-    names = [listener.name for listener in settings.addresses.controller_listeners]
-    static = VoterSet(
-        tuple(
-            Voter(each.id, ZERO_UUID, (VoterAddress(names[0], each.host, each.port),))
-            for each in settings.quorum_voters
-        )
-    )
-    return RaftConfig(
-        node_id=settings.node_id,
-        directory_id=identity.directory_ids[settings.metadata_log_dir],
-        static_voters=static,
-        log=MetadataLogConfig(
-            segment_bytes=settings.internal_metadata_log_segment_bytes
-            or settings.metadata_log_segment_bytes,
-            segment_ms=settings.metadata_log_segment_ms,
-            retention_bytes=settings.metadata_max_retention_bytes,
-            retention_ms=settings.metadata_max_retention_ms,
-            batch_bytes_max=settings.internal_metadata_max_batch_size_in_bytes,
-        ),
-    )
 
 
 def _ignore(_: Mapping[str, Any]) -> None:

@@ -21,12 +21,10 @@ from pykraft.core.controller.image import METADATA_VERSION
 from pykraft.core.controller.records import feature_record
 from pykraft.core.raft.snapshot import (
     BOOTSTRAP_ID,
-    decode_snapshot,
     encode_snapshot,
     write_snapshot,
 )
 from pykraft.core.raft.voters import Voter, VoterAddress, VoterSet
-from pykraft.core.storage import Disk
 from pykraft.ids import Uuid, uuid_from_text
 from pykraft.protocol.errors import KafkaError
 from pykraft.protocol.metadata_records import MetadataRecord, encode_record
@@ -275,13 +273,3 @@ def _write_first_voters(disk: RealDisk, voters: VoterSet, now_ms: int) -> None:
         voters=voters,
     )
     write_snapshot(disk, METADATA_FOLDER, BOOTSTRAP_ID, batches)
-
-
-def read_bootstrap(disk: Disk) -> tuple[MetadataRecord, ...]:
-    """What an empty metadata log begins with: the features that `format` chose."""
-    try:
-        data = disk.read(BOOTSTRAP_FILE)
-    except FileNotFoundError:
-        newest = SUPPORTED[METADATA_VERSION][1]
-        return tuple(feature_record(*item) for item in default_levels(newest).items())
-    return decode_snapshot(BOOTSTRAP_ID, data).records

@@ -15,6 +15,7 @@ from pykraft.core.controller.features import (
     FeatureControl,
     bootstrap_levels,
     check_levels,
+    default_bootstrap,
     elr_safety_records,
 )
 from pykraft.core.controller.image import ELR_VERSION, METADATA_VERSION, MetadataImage
@@ -79,9 +80,10 @@ class Controller:
         return Outcome(records)
 
     def _bootstrap(self, records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-        levels = bootstrap_levels(records)
+        # Without the file of `format`, a cluster begins as Kafka's newest would.
+        inner = list(records) or default_bootstrap()
+        levels = bootstrap_levels(inner)
         check_levels(levels)
-        inner = list(records)
         if levels.get(ELR_VERSION, 0) > 0:
             inner += elr_safety_records(self.image, self.config)
         if levels.get(METADATA_VERSION, 0) < MV_3_6_IV1_TRANSACTIONS:

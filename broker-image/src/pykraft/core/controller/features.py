@@ -47,7 +47,6 @@ _BEGINS_WITH: dict[str, dict[int, int]] = {
     "streams.version": {1: 29},
     "transaction.version": {2: 24},
 }
-_KRAFT_1_BEGINS_WITH = 21
 # The least metadata.version that a level can live with.
 _NEEDS: dict[tuple[str, int], int] = {(ELR_VERSION, 1): MV_4_0_IV1_ELR}
 # Levels of metadata.version that added nothing to the records: only these may be left downwards.
@@ -68,8 +67,9 @@ def default_levels(metadata_version: int) -> dict[str, int]:
     return levels
 
 
-def default_kraft_version(metadata_version: int) -> int:
-    return 1 if metadata_version >= _KRAFT_1_BEGINS_WITH else 0
+def default_bootstrap() -> list[MetadataRecord]:
+    newest = SUPPORTED[METADATA_VERSION][1]
+    return [feature_record(*item) for item in default_levels(newest).items()]
 
 
 def check_levels(levels: Mapping[str, int]) -> None:
