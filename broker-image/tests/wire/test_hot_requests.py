@@ -211,12 +211,12 @@ def test_more_elements_than_anybody_sends_are_refused_though_the_bytes_are_there
     key: int, version: int, head: str, element: str
 ) -> None:
     tail = bytes(40)
-    # 250,000 and one, as a compact count in three bytes.
+    # One more than allowed, as a compact count in three bytes.
     count = ELEMENTS_MAX + 2
     forged = bytes((count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14))
     data = bytes.fromhex(head) + forged + bytes.fromhex(element) * (ELEMENTS_MAX + 1) + tail
 
-    with pytest.raises(ProtocolError, match="more than 250000 elements"):
+    with pytest.raises(ProtocolError, match=f"more than {ELEMENTS_MAX} elements"):
         decode(key, version, data)
 
 

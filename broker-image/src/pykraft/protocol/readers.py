@@ -13,8 +13,8 @@ from pykraft.protocol.errors import ProtocolError
 from pykraft.protocol.schema import Field, Primitive, Struct, element_size_min
 
 # Array elements and tagged fields of one message: more than any client sends. It bounds what a
-# message costs, about a hundred megabytes and a second, when somebody tries.
-ELEMENTS_MAX = 250_000
+# message costs when somebody tries: about forty megabytes, and a second of the loop.
+ELEMENTS_MAX = 100_000
 # An unsigned varint of 32 bits.
 UVARINT_BYTES_MAX = 5
 
