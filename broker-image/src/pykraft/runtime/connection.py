@@ -249,6 +249,8 @@ class Connection:
         if route is None:
             raise ProtocolError(f"API key {api_key} is not served")
         body = REQUEST_HEAD.size + max(client_length, 0)
+        if body > len(frame):
+            raise ProtocolError(f"a client id of {client_length} bytes in {len(frame)}")
         context = RequestContext(
             api_key,
             version,
