@@ -10,6 +10,7 @@ from typing import Any
 
 from pykraft import configs
 from pykraft.core.controller.controller import Controller
+from pykraft.core.controller.features import SUPPORTED
 from pykraft.core.controller.image import MetadataImage
 from pykraft.core.controller.outcome import ControllerConfig, Outcome
 from pykraft.core.log.config import LogConfig
@@ -31,6 +32,7 @@ from pykraft.protocol.metadata_records import (
     FeatureLevelRecord,
     MetadataRecord,
     RegisterBrokerRecord,
+    SupportedFeature,
 )
 from pykraft.protocol.versions import ApiKey
 from pykraft.runtime.disk import RealDisk
@@ -63,7 +65,10 @@ def registration(broker: int = NODE, **changes: Any) -> RegisterBrokerRecord:
         "incarnation_id": Uuid(bytes([broker]) * 16),
         "broker_epoch": 7,
         "end_points": (Endpoint(name=LISTENER, host=f"b{broker}", port=9092, security_protocol=0),),
-        "features": (),
+        "features": tuple(
+            SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED.items()
+        ),
         "rack": None,
         "fenced": False,
         "log_dirs": (LOG_DIR_ID,),

@@ -32,6 +32,7 @@ ResourceKey = tuple[int, str]
 
 DEFAULT_BROKER = ""
 CLIENT_METRICS_ONLY_VERSION = 0
+RESOURCE_TYPES = frozenset(map(int, ResourceType))
 
 
 def broker_layers(broker: Broker) -> BrokerLayers:
@@ -50,6 +51,7 @@ def handle_describe_configs(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any]:
     describer = _Describer(broker, request.include_synonyms)
+    unknown = next((r for r in request.resources if r.resource_type not in RESOURCE_TYPES), None)
     results = []
     for resource in request.resources:
         result: dict[str, Any] = {
@@ -59,6 +61,10 @@ def handle_describe_configs(
             "error_message": "",
         }
         try:
+            if unknown is not None:
+                # One type that nobody knows spoils the whole request, as in Kafka.
+                message = f"Unknown resource type {unknown.resource_type}"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
             result["configs"] = describer.describe(resource)
         except KafkaError as error:
             context.failed(error.code)
@@ -88,13 +94,11 @@ class _Describer:
                 _check_named(name, "Client metrics subscription")
                 overrides = self._overrides(ResourceType.CLIENT_METRICS, name)
                 return configs.describe_client_metrics(overrides, names, self.include_synonyms)
-            case ResourceType.GROUP:
+            case _:
                 _check_named(name, "Group")
                 overrides = self._overrides(ResourceType.GROUP, name)
                 layers = broker_layers(self.broker)
                 return configs.describe_group(overrides, layers, names, self.include_synonyms)
-            case unknown:
-                raise _unknown_type(unknown)
 
     def _topic(self, name: str, names: Names) -> Entries:
         check_topic_name(name)
@@ -128,10 +132,6 @@ def _check_own_id(broker: Broker, name: str) -> None:
 def _check_named(name: str, kind: str) -> None:
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} name must not be empty")
-
-
-def _unknown_type(resource_type: int) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
 # AlterConfigs and IncrementalAlterConfigs

@@ -135,10 +135,11 @@ def find_offset(partition: Partition, timestamp: int, end: int) -> Found:
         case Position.LATEST_TIERED | Position.EARLIEST_PENDING_UPLOAD:
             return NOT_FOUND
         case Position.MAX_TIMESTAMP:
+            # As in Kafka this may be a record below the log start, while its segment is there.
             found = log.max_timestamp()
         case _:
             found = log.offset_for_timestamp(timestamp)
-    if found is None or not log.log_start_offset <= found[1] < end:
+    if found is None or found[1] >= end:
         return NOT_FOUND
     return found
 

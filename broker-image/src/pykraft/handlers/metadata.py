@@ -69,10 +69,11 @@ def _check(version: int, request: Message) -> None:
 
 def _refusal(request: Message, code: ErrorCode) -> Mapping[str, Any]:
     return {
+        "error_code": code,
         "topics": [
             {"error_code": code, "name": topic.name or "", "topic_id": topic.topic_id}
             for topic in request.topics
-        ]
+        ],
     }
 
 
@@ -197,7 +198,8 @@ class _Metadata:
     ) -> TopicReply:
         self.has_errors = True
         self.context.failed(code)
-        return (code, name, topic_id, name in INTERNAL_TOPICS, (), OPERATIONS_NOT_ASKED_FOR)
+        operations = OPERATIONS_NOT_ASKED_FOR if name is None else self.topic_operations
+        return (code, name, topic_id, name in INTERNAL_TOPICS, (), operations)
 
 
 def _is_legal(name: str) -> bool:

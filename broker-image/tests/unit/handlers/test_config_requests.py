@@ -144,6 +144,16 @@ def test_what_cannot_be_described_says_why(
     assert node.errors(ApiKey.DESCRIBE_CONFIGS) == {expected: 1}
 
 
+def test_one_unknown_type_spoils_the_whole_request(node: AskedBroker) -> None:
+    node.create("a")
+    resources = [
+        {"resource_type": TOPIC, "resource_name": "a", "configuration_keys": None},
+        {"resource_type": 3, "resource_name": "x", "configuration_keys": None},
+    ]
+    answer = node.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources)
+    assert [r.error_code for r in answer.results] == [ErrorCode.INVALID_REQUEST] * 2
+
+
 # Altering
 
 

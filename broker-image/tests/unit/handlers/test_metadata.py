@@ -89,7 +89,8 @@ def test_version_10_has_ids_but_refuses_them(node: AskedBroker, topic: dict[str,
 
 
 def test_neither_name_nor_id_is_an_error(node: AskedBroker) -> None:
-    answer = node.ask(ApiKey.METADATA, 12, topics=by_id(ZERO_UUID))
+    answer = node.ask(ApiKey.METADATA, 13, topics=by_id(ZERO_UUID))
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert told(answer) == [("", ErrorCode.UNKNOWN_SERVER_ERROR)]
 
 
@@ -184,11 +185,11 @@ def test_operations_are_told_only_when_asked_for(node: AskedBroker) -> None:
     asked = node.ask(
         ApiKey.METADATA,
         9,
-        topics=named("a"),
+        topics=named("a", "nope"),
         include_topic_authorized_operations=True,
         include_cluster_authorized_operations=True,
     )
-    assert asked.topics[0].topic_authorized_operations == TOPIC_OPERATIONS
+    assert [t.topic_authorized_operations for t in asked.topics] == [TOPIC_OPERATIONS] * 2
     assert asked.cluster_authorized_operations == CLUSTER_OPERATIONS
 
 
