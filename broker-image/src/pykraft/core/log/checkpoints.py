@@ -17,7 +17,7 @@ TopicPartition = tuple[str, int]
 def read_checkpoint(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """Empty when the file is absent or damaged: then everything is recovered from the start."""
     found: dict[TopicPartition, int] = {}
-    for line in read_lines(disk, path):
+    for line in read_lines(disk, path) or ():
         try:
             topic, index, offset = line.split(" ")
             found[topic, int(index)] = int(offset)
@@ -37,15 +37,16 @@ def encode_lines(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in (VERSION, str(len(lines)), *lines)).encode()
 
 
-def read_lines(disk: Disk, path: str) -> list[str]:
-    """The lines after the count, or none when the file is absent, cut or of another version."""
+def read_lines(disk: Disk, path: str) -> list[str] | None:
+    """The lines after the count; None when the file is absent, cut or of another version."""
     try:
         text = disk.read(path).decode()
     except (FileNotFoundError, UnicodeDecodeError):
-        return []
+        return None
     version, _, rest = text.partition("\n")
     count, _, body = rest.partition("\n")
     lines = body.splitlines()
-    if version != VERSION or not count.isdecimal() or int(count) != len(lines):
-        return []
+    # A number that is cut is still a number: only the last line's end shows that all is there.
+    if version != VERSION or not text.endswith("\n") or count != str(len(lines)):
+        return None
     return lines

@@ -14,7 +14,7 @@ UNDEFINED = (-1, -1)
 
 
 class LeaderEpochs:
-    __slots__ = ("_disk", "_epochs", "_starts", "latest", "path", "unsynced")
+    __slots__ = ("_disk", "_epochs", "_starts", "is_known", "latest", "path", "unsynced")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -23,16 +23,21 @@ class LeaderEpochs:
         self._starts: list[int] = []
         # The newest epoch, -1 without any; the append path compares with it.
         self.latest = -1
+        # False when the file is absent or damaged: the batches of the log say it, too.
+        self.is_known = True
         # The file was written and a flush has yet to sync it.
         self.unsynced = False
 
     @classmethod
     def load(cls, disk: Disk, folder: str) -> "LeaderEpochs":
-        """A damaged file is taken as empty; the batches themselves carry their epochs."""
         self = cls(disk, f"{folder}/{FILE_NAME}")
-        for line in read_lines(disk, self.path):
+        lines = read_lines(disk, self.path)
+        self.is_known = lines is not None
+        for line in lines or ():
             epoch, _, start = line.partition(" ")
             if not (epoch.isdecimal() and start.isdecimal()):
+                self.is_known = False
+                self._keep(0)
                 break
             self._put(int(epoch), int(start))
         return self

@@ -59,6 +59,9 @@ class Unsynced:
         self.folders: set[str] = set()
         self.truncations = 0
 
+    def __bool__(self) -> bool:
+        return bool(self.segments or self.paths or self.folders)
+
     def forget(self, gone: Sequence[Segment]) -> None:
         """Deleted, or cut and synced for that."""
         self.segments = [segment for segment in self.segments if segment not in gone]

@@ -25,7 +25,7 @@ class IndexDamagedError(Exception):
 class Index:
     """Entries grow in both columns. Invariant: `entries` == entries in the file + in the tail."""
 
-    __slots__ = ("_files", "_tail", "_written", "entries", "last", "path")
+    __slots__ = ("_files", "_tail", "_written", "entries", "last", "path", "unsynced")
     ENTRY: ClassVar[struct.Struct]
     EMPTY: ClassVar[Entry]
 
@@ -36,6 +36,8 @@ class Index:
         self._written = 0
         self.entries = 0
         self.last: Entry = self.EMPTY
+        # Written since it was last synced; what that means is for the segment to know.
+        self.unsynced = False
 
     def load(self) -> None:
         """Look at what the file has. Raises IndexDamagedError when it cannot be true."""
@@ -62,10 +64,6 @@ class Index:
     def wants_writing(self) -> bool:
         return len(self._tail) >= TAIL_ENTRIES_MAX * self.ENTRY.size
 
-    @property
-    def has_unwritten(self) -> bool:
-        return bool(self._tail)
-
     def write(self) -> None:
         """Bring the tail to the file. On StorageError it stays in memory."""
         if not self._tail:
@@ -79,6 +77,16 @@ class Index:
             file.close()
         self._written = self.entries
         self._tail = bytearray()
+        self.unsynced = True
+
+    def sync(self) -> None:
+        if self.unsynced:
+            file = self._files.disk.open(self.path, readonly=True)
+            try:
+                file.sync()
+            finally:
+                file.close()
+            self.unsynced = False
 
     def keep(self, count: int) -> None:
         """Drop all entries but the first `count`."""
@@ -106,6 +114,7 @@ class Index:
         finally:
             file.close()
         self._written = count
+        self.unsynced = True
 
     def entry(self, at: int) -> Entry:
         if at >= self._written:

@@ -29,6 +29,7 @@ from pykraft.core.log.recovery import (
     load_clean,
     load_unclean,
     offsets_of,
+    rebuild_epochs,
     replay_producers,
     start_over,
 )
@@ -153,7 +154,8 @@ class PartitionLog:
         producer_expiration_ms: int = EXPIRATION_MS,
     ) -> "PartitionLog":
         """Open or create the log in folder `name`; recover it unless the last stop was clean."""
-        files = files or OpenFiles(disk, OWN_OPEN_FILES_MAX)
+        if files is None:
+            files = OpenFiles(disk, OWN_OPEN_FILES_MAX)
         opener = SegmentOpener(files, name, config, new_jitter)
         names = list_folder(disk, name)
         epochs = LeaderEpochs.load(disk, name)
@@ -163,7 +165,8 @@ class PartitionLog:
             loaded = load_clean(opener, bases, log_start_offset, now_ms)
         else:
             loaded = load_unclean(opener, bases, recovery_point, epochs, now_ms)
-            snapshots.delete_after(recovery_point)
+            # What is before the first segment is known from its snapshot alone.
+            snapshots.delete_after(max(recovery_point, bases[0]))
         log_start_offset = max(log_start_offset, loaded.base_offset)
         if log_start_offset > loaded.end_offset:
             # The end was lost, and DeleteRecords had been further than what is left.
@@ -188,6 +191,13 @@ class PartitionLog:
             self._unsynced.folders.update(("", self.name))
         self._load_topic_id(topic_id)
         epochs = self.leader_epochs
+        if not epochs.is_known:
+            rebuild_epochs(epochs, self._segments.all)
+        if not clean:
+            # The last process may have written these and left it to the kernel when.
+            epochs.unsynced = True
+            self._unsynced.paths.add(metadata_path(self.name))
+            self._unsynced.folders.update(("", self.name))
         if not clean or (epochs.entries and epochs.entries[-1][1] > self.log_end_offset):
             epochs.truncate_from_end(self.log_end_offset)
         epochs.truncate_from_start(self.log_start_offset)
@@ -445,7 +455,9 @@ class PartitionLog:
         active = self._segments.active
         if active.size == 0 and base_offset == active.base_offset:
             return
-        active.finish()
+        # Before the recovery point everything is believed after a crash, the indexes too. Mostly
+        # the recovery point is far behind, and the flush that follows a roll syncs them.
+        active.finish(sync=self.recovery_point >= base_offset)
         self.producers.end_offset = base_offset
         self._take_snapshot(base_offset)
         created = self._opener.create(base_offset, now_ms)
@@ -558,25 +570,24 @@ class PartitionLog:
     # Flushing and closing
 
     def needs_flush(self, now_ms: int) -> bool:
-        """Is a flush due: a sealed segment waits, or flush.messages or flush.ms are reached?"""
+        """Is one due: a sealed segment or an epoch waits, or a limit of the topic is reached?"""
+        if self._unsynced.segments or self.leader_epochs.unsynced:
+            return True
         unflushed = self.log_end_offset - self.recovery_point
-        return bool(self._unsynced.segments) or (
-            unflushed > 0
-            and (
-                unflushed >= self.config.flush_messages
-                or now_ms - self.last_flush_ms >= self.config.flush_ms
-            )
+        return unflushed > 0 and (
+            unflushed >= self.config.flush_messages
+            or now_ms - self.last_flush_ms >= self.config.flush_ms
         )
 
     def begin_flush(self, *, sealed_only: bool = False) -> Flush | None:
         """What a worker has to sync, up to the log's end or to that of the last sealed segment."""
         end_offset = self._segments.active.base_offset if sealed_only else self.log_end_offset
-        if end_offset <= self.recovery_point and not self._unsynced.segments:
-            return None
         if self.leader_epochs.unsynced:
             self.leader_epochs.unsynced = False
             self._unsynced.paths.add(self.leader_epochs.path)
             self._unsynced.folders.add(self.name)
+        if end_offset <= self.recovery_point and not self._unsynced:
+            return None
         return self._unsynced.take(end_offset, None if sealed_only else self._segments.active.file)
 
     def finish_flush(self, flush: Flush, now_ms: int) -> None:
@@ -600,15 +611,11 @@ class PartitionLog:
                 self._opener.files.forget(path)
 
     def _complete_files(self) -> None:
-        active = self._segments.active
-        changed = active.has_unwritten_entries
-        active.finish()
+        self._segments.active.finish(sync=True)
         self.producers.end_offset = self.log_end_offset
         if self.log_end_offset > max(self._snapshots.latest, self._segments.bases[0]):
             self._take_snapshot(self.log_end_offset)
         self._snapshots.delete_stray(self._segments.bases)
-        if changed:
-            self._unsynced.paths.update(active.file_names()[1:3])
         flush = self.begin_flush()
         if flush is not None:
             flush.run()

@@ -207,7 +207,7 @@ def load_unclean(
         )
         if not following or broken:
             break
-        active.finish()
+        active.finish(sync=False)
         unflushed.append(active.seal())
     for base in following:
         delete_segment_files(opener, base)
@@ -227,6 +227,14 @@ def delete_segment_files(opener: SegmentOpener, base_offset: int) -> None:
     for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT):
         opener.files.forget(prefix + suffix)
         opener.files.disk.delete(prefix + suffix)
+
+
+def rebuild_epochs(epochs: LeaderEpochs, segments: list[Segment]) -> None:
+    """From all batches: slow, and only when the file is lost."""
+    epochs.clear()
+    for segment in segments:
+        for _, header in segment.walk():
+            epochs.observe(header.leader_epoch, header.base_offset)
 
 
 class SnapshotFiles:

@@ -123,6 +123,8 @@ class Segment:
             builder.note(position, header.last_offset, header.max_timestamp)
         self._latest = builder.max_timestamp, builder.max_timestamp_offset
         builder.finish()
+        # Half of an index would be believed after the next crash.
+        builder.sync()
 
     def file_names(self) -> list[str]:
         return [self.prefix + suffix for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)]
@@ -183,6 +185,10 @@ class IndexBuilder:
     def write(self) -> None:
         self.offsets.write()
         self.times.write()
+
+    def sync(self) -> None:
+        self.offsets.sync()
+        self.times.sync()
 
     def finish(self) -> None:
         """The last time entry says what the latest timestamp of the whole segment is."""
@@ -331,6 +337,8 @@ class ActiveSegment(Segment):
             end_position = position + header.size
         if end_position < self.file.size:
             self.file.truncate(end_position)
+            # What was cut must not come back behind a recovery point that has passed it.
+            self.file.sync()
         self.size = end_position
         self._resume_rolling()
         return end_offset
@@ -352,15 +360,11 @@ class ActiveSegment(Segment):
         self.builder = IndexBuilder(self.base_offset, self.interval, offsets, times)
         self.roll_timestamp = self.roll_now_ms = NEVER
 
-    def finish(self) -> None:
+    def finish(self, *, sync: bool) -> None:
         """Complete the index files, before sealing and at a clean stop."""
         self.builder.finish()
-
-    @property
-    def has_unwritten_entries(self) -> bool:
-        return self.builder.offsets.has_unwritten or (
-            self.builder.max_timestamp > self.builder.times.last[0]
-        )
+        if sync:
+            self.builder.sync()
 
     def seal(self) -> Segment:
         """The same segment, no longer appended to; its file is open only while it is read."""
