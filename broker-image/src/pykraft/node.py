@@ -265,7 +265,7 @@ class Node:
         self.stopping = True
         log.info("stopping")
         self.deadline = self.loop.call_later(STOP_SECONDS_MAX, self._end)
-        if self.lifecycle.fenced:
+        if self.lifecycle.fenced or not self.settings.controlled_shutdown_enable:
             self._may_stop()
         else:
             self.lifecycle.shut_down(self._may_stop)

@@ -41,7 +41,6 @@ class Housekeeping:
         self.metadata = metadata
         self.timers: dict[str, asyncio.TimerHandle] = {}
         self.flushing: set[PartitionLog] = set()
-        self.last_checkpoint: object = None
         self.stopped = False
 
     def start(self) -> None:
@@ -49,9 +48,19 @@ class Housekeeping:
         self._every("lag", LAG_EVERY_S, self._measure_lag)
         self._every("flush", FLUSH_EVERY_S, self.flush)
         self._every(
-            "checkpoint",
+            "high watermarks",
             settings.replica_high_watermark_checkpoint_interval_ms / 1000,
-            self.checkpoint,
+            lambda: self.logs.checkpoint_high_watermarks(self.metadata.high_watermarks()),
+        )
+        self._every(
+            "recovery points",
+            settings.log_flush_offset_checkpoint_interval_ms / 1000,
+            self.logs.checkpoint_recovery_points,
+        )
+        self._every(
+            "log starts",
+            settings.log_flush_start_offset_checkpoint_interval_ms / 1000,
+            self.logs.checkpoint_log_starts,
         )
         self._every(
             "retention", settings.log_retention_check_interval_ms / 1000, self.enforce_retention
@@ -115,20 +124,6 @@ class Housekeeping:
             self.logs.fail(directory, error)
 
         self.broker.world.in_worker(flush.run, done, failed)
-
-    def checkpoint(self) -> None:
-        marks = self.metadata.high_watermarks()
-        state = (
-            marks,
-            [
-                (o.recovery_point, o.log_start_offset)
-                for d in self.logs.dirs
-                for o in d.logs.values()
-            ],
-        )
-        if state != self.last_checkpoint:
-            self.last_checkpoint = state
-            self.logs.checkpoint(marks)
 
     # Retention
 

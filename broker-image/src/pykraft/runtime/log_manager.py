@@ -53,6 +53,9 @@ class LogDir:
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    # What each checkpoint file was last told.
+    written: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    writing: set[str] = field(default_factory=set)
 
 
 class DirectoryInUse(Exception):
@@ -237,39 +240,37 @@ class LogManager:
 
     # Checkpoints
 
-    def checkpoint(self, high_watermarks: dict[TopicPartition, int]) -> None:
-        """Write the three files of every directory. Small; the worker syncs them."""
+    def checkpoint_recovery_points(self) -> None:
         for directory in self.dirs:
-            if directory.online:
-                points, starts = self._points(directory)
-                marks = {k: v for k, v in high_watermarks.items() if k in directory.logs}
-                self._write_checkpoints(directory, points, starts, marks)
+            self._write_if_new(directory, RECOVERY_POINTS, _recovery_points(directory))
 
-    def _points(
-        self, directory: LogDir
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        points = {key: opened.recovery_point for key, opened in directory.logs.items()}
-        # As Kafka: only where the first segment does not already say it.
-        starts = {
-            key: opened.log_start_offset
-            for key, opened in directory.logs.items()
-            if opened.log_start_offset > opened.first_segment_offset
-        }
-        return points, starts
+    def checkpoint_log_starts(self) -> None:
+        for directory in self.dirs:
+            self._write_if_new(directory, LOG_STARTS, _log_starts(directory))
 
-    def _write_checkpoints(
-        self,
-        directory: LogDir,
-        points: dict[TopicPartition, int],
-        starts: dict[TopicPartition, int],
-        marks: dict[TopicPartition, int],
+    def checkpoint_high_watermarks(self, marks: dict[TopicPartition, int]) -> None:
+        for directory in self.dirs:
+            own = {key: marks[key] for key in directory.logs if key in marks}
+            self._write_if_new(directory, HIGH_WATERMARKS, own)
+
+    def _write_if_new(
+        self, directory: LogDir, path: str, offsets: dict[TopicPartition, int]
     ) -> None:
-        def write() -> None:
-            write_checkpoint(directory.disk, RECOVERY_POINTS, points)
-            write_checkpoint(directory.disk, LOG_STARTS, starts)
-            write_checkpoint(directory.disk, HIGH_WATERMARKS, marks)
+        """A worker writes and syncs; nothing is written when nothing changed.
 
-        self.world.in_worker(write, _ignore, lambda e: self._failed(directory, e))
+        One writer per file: a disk that is slower than the interval is not asked twice.
+        """
+        if not directory.online or path in directory.writing:
+            return
+        if directory.written.get(path) == offsets:
+            return
+        directory.written[path] = offsets
+        directory.writing.add(path)
+        self.world.in_worker(
+            lambda: write_checkpoint(directory.disk, path, offsets),
+            lambda _: directory.writing.discard(path),
+            lambda error: self._failed(directory, error),
+        )
 
     def describe(self) -> list[LogDirectory]:
         found = []
@@ -301,10 +302,9 @@ class LogManager:
     ) -> None:
         for opened in directory.logs.values():
             opened.close(clean=True)
-        points, starts = self._points(directory)
         marks = {k: v for k, v in high_watermarks.items() if k in directory.logs}
-        write_checkpoint(directory.disk, RECOVERY_POINTS, points)
-        write_checkpoint(directory.disk, LOG_STARTS, starts)
+        write_checkpoint(directory.disk, RECOVERY_POINTS, _recovery_points(directory))
+        write_checkpoint(directory.disk, LOG_STARTS, _log_starts(directory))
         write_checkpoint(directory.disk, HIGH_WATERMARKS, marks)
         said = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
         directory.disk.write_atomically(CLEAN_SHUTDOWN, said.encode())
@@ -312,6 +312,19 @@ class LogManager:
     def release(self) -> None:
         for directory in self.dirs:
             directory.lock.close()
+
+
+def _recovery_points(directory: LogDir) -> dict[TopicPartition, int]:
+    return {key: opened.recovery_point for key, opened in directory.logs.items()}
+
+
+def _log_starts(directory: LogDir) -> dict[TopicPartition, int]:
+    """As Kafka: only where the first segment does not already say it."""
+    return {
+        key: opened.log_start_offset
+        for key, opened in directory.logs.items()
+        if opened.log_start_offset > opened.first_segment_offset
+    }
 
 
 def folder_name(topic: str, index: int, suffix: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pykraft.handlers.context import ControllerGateway
-from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.errors import ErrorCode, KafkaError
 
 # Requests that may wait for a block; more are told to come again.
 WAITING_MAX = 10_000
@@ -34,13 +34,19 @@ class BlockProducerIds:
             return
         self.waiting.append((done, failed))
         if not self.asking:
-            self.asking = True
+            self._ask()
+
+    def _ask(self) -> None:
+        self.asking = True
+        try:
             self.controller.submit(
                 lambda controller: controller.allocate_producer_ids(
                     self.node_id, self.broker_epoch
                 ),
                 self._granted,
             )
+        except KafkaError as error:
+            self._granted({"error_code": error.code})
 
     def _granted(self, reply: Mapping[str, Any]) -> None:
         self.asking = False

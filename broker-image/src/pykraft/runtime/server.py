@@ -103,7 +103,7 @@ class Server:
         settings = self.broker.settings
         if len(self.connections) >= settings.max_connections:
             return f"{len(self.connections)} are open; max.connections={settings.max_connections}"
-        limit = settings.max_connections_per_ip
+        limit = settings.max_connections_per_ip_overrides.get(ip, settings.max_connections_per_ip)
         if self.per_ip.get(ip, 0) >= limit:
             return f"{ip} has {self.per_ip[ip]} open; max.connections.per.ip={limit}"
         return None

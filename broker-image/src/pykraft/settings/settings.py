@@ -63,6 +63,18 @@ _KEYS_BEHIND_FIELDS = frozenset(
         "listeners",
         "log.dir",
         "log.dirs",
+        # How topics of Kafka's own are made when a client asks for one.
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
         "max.connections.per.ip.overrides",
         "metadata.log.dir",
         "node.id",
@@ -103,10 +115,6 @@ class Settings:
     max_connections: int
     max_connections_per_ip: int
     connections_max_idle_ms: int
-    # Kafka's bound of its one request queue; here, of the requests that wait for an answer.
-    queued_max_requests: int
-    queued_max_request_bytes: int
-    request_timeout_ms: int
 
     # Topics that are created without saying how.
     num_partitions: int
@@ -115,13 +123,9 @@ class Settings:
     delete_topic_enable: bool
 
     # Logs.
-    num_recovery_threads_per_data_dir: int
     log_retention_check_interval_ms: int
-    log_flush_scheduler_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int
-    log_initial_task_delay_ms: int
-    log_dir_failure_timeout_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
@@ -142,15 +146,12 @@ class Settings:
     # For tests, smaller than Kafka lets a user choose; None means metadata.log.segment.bytes.
     internal_metadata_log_segment_bytes: int | None
     internal_metadata_max_batch_size_in_bytes: int
-    internal_metadata_delete_delay_millis: int
 
     # Brokers and their controller.
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
-    initial_broker_registration_timeout_ms: int
     broker_rack: str | None
     controlled_shutdown_enable: bool
-    server_max_startup_time_ms: int
 
     # Ours.
     pykraft_http_host: str
