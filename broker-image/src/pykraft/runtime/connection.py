@@ -34,8 +34,10 @@ REQUEST_HEAD = struct.Struct(">hhih")
 
 # Large enough for a dozen requests of default producers in one system call.
 SCRATCH_BYTES = 256 * 1024
-# A frame's own buffer starts with this and doubles as bytes arrive, so that a forged size is free.
-FRAME_BUFFER_BYTES_MIN = 64 * 1024
+# A frame's own buffer starts with this and grows as bytes arrive, so that a forged size is free:
+# ten thousand clients that begin a frame and never go on hold 40 MB.
+FRAME_BUFFER_BYTES_MIN = 4 * 1024
+FRAME_BUFFER_GROWTH = 4
 # A frame buffer up to this size is kept for the next large frame of the same connection.
 FRAME_BUFFER_BYTES_KEPT = 2 * 1024 * 1024
 # Below this size one read and one send are cheaper than a send, a sendfile and a send.
@@ -196,7 +198,7 @@ class Connection:
         """Keep the start of a frame. While its size is not known, only its size is needed."""
         have = len(data)
         self.need = 4 if have < 4 else 4 + FRAME_SIZE.unpack_from(data)[0]
-        room = min(self.need, max(FRAME_BUFFER_BYTES_MIN, 2 * have))
+        room = min(self.need, max(FRAME_BUFFER_BYTES_MIN, FRAME_BUFFER_GROWTH * have))
         if self.frame is None or len(self.frame) < room:
             self.frame = bytearray(room)
         self.frame[:have] = data
@@ -229,7 +231,8 @@ class Connection:
             self.frame = None
 
     def _grow(self, frame: bytearray) -> bytearray:
-        grown = bytearray(min(self.need, max(FRAME_BUFFER_BYTES_MIN, 2 * self.filled)))
+        size = max(FRAME_BUFFER_BYTES_MIN, FRAME_BUFFER_GROWTH * self.filled)
+        grown = bytearray(min(self.need, size))
         grown[: self.filled] = frame
         self.frame = grown
         return grown

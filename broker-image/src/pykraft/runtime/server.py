@@ -14,6 +14,9 @@ log = logging.getLogger("pykraft.server")
 
 # Connections accepted in one go before the others get their turn.
 ACCEPTS_PER_TURN = 64
+# Kafka's default of 50 suits a thread that does nothing but accept. Our loop comes round every few
+# milliseconds, and a client that finds no room waits for a second before it tries again.
+BACKLOG_MIN = 1024
 # How often idle connections are looked for, and unused buffers given back.
 SWEEP_S = 5.0
 # How long accepting rests when the process is out of file descriptors.
@@ -41,7 +44,7 @@ class Server:
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(self.broker.settings.socket_listen_backlog_size)
+        sock.listen(max(self.broker.settings.socket_listen_backlog_size, BACKLOG_MIN))
         sock.setblocking(False)
         self.listening[name] = sock
         return int(sock.getsockname()[1])
