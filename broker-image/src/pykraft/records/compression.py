@@ -25,8 +25,9 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODECS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 # Kafka's default levels (KIP-390); snappy has none.
 DEFAULT_LEVELS = {GZIP: -1, LZ4: 9, ZSTD: 3}
-# More than any batch a broker accepts by default, by three orders of magnitude.
-DECOMPRESSED_BYTES_MAX = 1 << 30
+# As much as a request can have (socket.request.max.bytes): what could not be sent plain is not
+# unpacked either.
+DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
 # snappy-java's stream: magic, version 1, readable by version 1, then blocks with an i32 length.
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
