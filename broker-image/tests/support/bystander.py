@@ -19,7 +19,7 @@ GOES_ON_SECONDS_MAX = 20
 
 
 def create_topic(port: int, name: str, **configs: str) -> bytes:
-    """Create a topic of one partition; returns its id."""
+    """Create a topic of one partition and wait until it is led; returns its id."""
     wanted = {
         "name": name,
         "num_partitions": 1,
@@ -29,7 +29,13 @@ def create_topic(port: int, name: str, **configs: str) -> bytes:
     }
     with RawClient(port) as client:
         (topic,) = client.ask(CREATE_TOPICS, 7, topics=[wanted])["topics"]
-    assert topic["error_code"] == 0, topic
+        assert topic["error_code"] == 0, topic
+        # The controller answers; the broker hears of it a moment later.
+        eventually(
+            lambda: fetch(client, name, 0)["error_code"] == 0,
+            within_s=GOES_ON_SECONDS_MAX,
+            because=f"{name} has its leader",
+        )
     topic_id: bytes = topic["topic_id"]
     return topic_id
 
