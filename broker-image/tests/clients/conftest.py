@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from differential import Both
 from processes import KINDS, RUNNING, TARGET, Node, end_all, new_node
 
 _numbers = itertools.count(1)
@@ -56,3 +57,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         for node in RUNNING:
             report.sections.append((f"log of {node.kind}", node.log_end()))
     return report
+
+
+@pytest.fixture(scope="session")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """Apache Kafka and pykraft side by side, whatever TARGET says."""
+    folder = tmp_path_factory.mktemp("both")
+    with (
+        new_node("kafka", folder / "kafka") as kafka,
+        new_node("pykraft", folder / "pykraft") as ours,
+    ):
+        yield Both(kafka.start(), ours.start())
+        kafka.stop()
+        ours.stop()
