@@ -1,16 +1,18 @@
 """Where replicas go: over racks first, over the brokers of a rack next, leaders in turn.
 
 The idea is Kafka's striping. Brokers of a rack stand in a circle, racks stand in a circle; each
-partition takes one broker per rack, beginning one rack further than the partition before. When the
-circle of partitions closes, followers shift by one, so that the followers of one leader differ.
+partition takes one broker per rack, beginning one rack further than the partition before. When
+every broker has led one partition, the circles are drawn anew.
 A fenced broker may be a follower, never the first choice.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pykraft.protocol.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
 
 
 class Dice(Protocol):
@@ -26,14 +28,19 @@ class UsableBroker:
     fenced: bool = False
 
 
+def _shuffled(values: Sequence[T], dice: Dice) -> list[T]:
+    shuffled = list(values)
+    for index in range(len(shuffled) - 1, 0, -1):
+        other = dice.randrange(index + 1)
+        shuffled[index], shuffled[other] = shuffled[other], shuffled[index]
+    return shuffled
+
+
 class _Circle:
-    """Brokers in turn. Every full round moves the start by one, so that pairs do not repeat."""
+    """Brokers in turn; each partition begins one further than the partition before."""
 
     def __init__(self, brokers: Sequence[int], dice: Dice) -> None:
-        self.brokers = list(brokers)
-        for index in range(len(self.brokers) - 1, 0, -1):
-            other = dice.randrange(index + 1)
-            self.brokers[index], self.brokers[other] = self.brokers[other], self.brokers[index]
+        self.brokers = _shuffled(brokers, dice)
         self.epoch = 0
         self.index = 0
         self.offset = 0
@@ -66,14 +73,24 @@ class _Rack:
 
 class _Racks:
     def __init__(self, brokers: Sequence[UsableBroker], dice: Dice) -> None:
-        by_rack: dict[str, list[UsableBroker]] = {}
+        self.by_rack: dict[str, list[UsableBroker]] = {}
         for broker in brokers:
-            by_rack.setdefault(broker.rack or "", []).append(broker)
-        self.racks = [_Rack(by_rack[name], dice) for name in sorted(by_rack)]
+            self.by_rack.setdefault(broker.rack or "", []).append(broker)
+        self.dice = dice
+        # After so many partitions every broker has led one.
+        self.round_length = sum(not broker.fenced for broker in brokers)
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        """In another order, so that the followers of one leader differ from round to round."""
+        names = _shuffled(sorted(self.by_rack), self.dice)
+        self.racks = [_Rack(self.by_rack[name], self.dice) for name in names]
         self.epoch = 0
-        self.start = dice.randrange(len(self.racks))
+        self.start = self.dice.randrange(len(self.racks))
 
     def place(self, replication_factor: int) -> list[int]:
+        if self.epoch == self.round_length:
+            self._begin_round()
         self.epoch += 1
         self.start = (self.start + 1) % len(self.racks)
         order = self.racks[self.start :] + self.racks[: self.start]
