@@ -7,7 +7,7 @@ began (KIP-101, KIP-320). Invariant: epochs and start offsets both grow strictly
 from bisect import bisect_left, bisect_right
 
 from pykraft.core.log.checkpoints import encode_lines, read_lines
-from pykraft.core.storage import Disk
+from pykraft.core.storage import Disk, StorageError
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED = (-1, -1)
@@ -50,8 +50,16 @@ class LeaderEpochs:
         """`epoch` begins at `start_offset`, unless it is known already. True when that is news."""
         if self._epochs and epoch <= self.latest and start_offset >= self._starts[-1]:
             return False
+        before = self.entries
         self._put(epoch, start_offset)
-        self._write()
+        try:
+            self._write()
+        except StorageError:
+            # As it was, or the next append would believe that the file has it.
+            self._keep(0)
+            for known in before:
+                self._put(*known)
+            raise
         return True
 
     def observe(self, epoch: int, base_offset: int) -> None:
@@ -93,8 +101,11 @@ class LeaderEpochs:
         self._starts = [start_offset, *self._starts[first + 1 :]]
         self._write()
 
-    def clear(self) -> None:
-        self.truncate_from_end(-1)
+    def forget_from(self, offset: int) -> None:
+        """Before the batches from there on are observed again. Written by `save`: a file that says
+        half of it would be believed after a crash."""
+        self._keep(bisect_left(self._starts, offset))
+        self.unsynced = True
 
     def save(self) -> None:
         self._write()

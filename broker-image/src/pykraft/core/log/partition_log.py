@@ -165,8 +165,6 @@ class PartitionLog:
             loaded = load_clean(opener, bases, log_start_offset, now_ms)
         else:
             loaded = load_unclean(opener, bases, recovery_point, epochs, now_ms)
-            # What is before the first segment is known from its snapshot alone.
-            snapshots.delete_after(max(recovery_point, bases[0]))
         log_start_offset = max(log_start_offset, loaded.base_offset)
         if log_start_offset > loaded.end_offset:
             # The end was lost, and DeleteRecords had been further than what is left.
@@ -203,6 +201,9 @@ class PartitionLog:
         epochs.truncate_from_start(self.log_start_offset)
         if epochs.unsynced:
             epochs.save()
+        if self._snapshots.delete_after(self.log_end_offset):
+            # Were it to come back, it would speak of batches that others have replaced.
+            self._disk.sync_dir(self.name)
         self._load_producers(now_ms, believe_absence=clean)
         self._snapshots.delete_stray(self._segments.bases)
 
@@ -593,7 +594,9 @@ class PartitionLog:
     def finish_flush(self, flush: Flush, now_ms: int) -> None:
         """`flush.run` has returned: all before its end survives a power failure."""
         if flush.truncations == self._unsynced.truncations:
-            self.recovery_point = max(self.recovery_point, flush.end_offset)
+            # A segment that was sealed meanwhile has indexes that are not yet synced.
+            reached = min([flush.end_offset, *(s.base_offset for s in self._unsynced.segments)])
+            self.recovery_point = max(self.recovery_point, reached)
             self.last_flush_ms = now_ms
 
     def expire_producers(self, now_ms: int) -> int:

@@ -189,7 +189,7 @@ def load_unclean(
 ) -> LoadedSegments:
     first = max(bisect_right(bases, recovery_point) - 1, 0)
     sealed = [opener.open_sealed(base) for base in bases[:first]]
-    epochs.truncate_from_end(bases[first])
+    epochs.forget_from(bases[first])
     unflushed: list[Segment] = []
 
     def observe(header: BatchHeader) -> None:
@@ -231,7 +231,7 @@ def delete_segment_files(opener: SegmentOpener, base_offset: int) -> None:
 
 def rebuild_epochs(epochs: LeaderEpochs, segments: list[Segment]) -> None:
     """From all batches: slow, and only when the file is lost."""
-    epochs.clear()
+    epochs.forget_from(0)
     for segment in segments:
         for _, header in segment.walk():
             epochs.observe(header.leader_epoch, header.base_offset)
@@ -265,9 +265,12 @@ class SnapshotFiles:
         self._disk.delete(self.path(offset))
         self.offsets.remove(offset)
 
-    def delete_after(self, offset: int) -> None:
-        for later in [o for o in self.offsets if o > offset]:
-            self.delete(later)
+    def delete_after(self, offset: int) -> bool:
+        """True when there was one."""
+        later = [known for known in self.offsets if known > offset]
+        for known in later:
+            self.delete(known)
+        return bool(later)
 
     def delete_stray(self, bases: list[int]) -> None:
         """Keep those at the beginning of a segment and the latest."""
