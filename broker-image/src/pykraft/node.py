@@ -33,6 +33,7 @@ from pykraft.runtime.broker_lifecycle import (
 )
 from pykraft.runtime.broker_metadata import BrokerMetadata
 from pykraft.runtime.controller_setup import make_controller, read_bootstrap
+from pykraft.runtime.directory_assignments import tell_directories
 from pykraft.runtime.disk import RealDisk
 from pykraft.runtime.dispatch import make_routes
 from pykraft.runtime.housekeeping import Housekeeping
@@ -225,6 +226,7 @@ class Node:
 
     def _on_unfenced(self) -> None:
         self.producer_ids.broker_epoch = self.lifecycle.epoch
+        tell_directories(self.broker, self.logs, self.broker.replicas)
         self.housekeeping.start()
         self.server.start()
         first = self.advertised[0]

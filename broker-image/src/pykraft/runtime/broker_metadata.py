@@ -30,6 +30,7 @@ from pykraft.protocol.metadata_records import (
     ProducerIdsRecord,
     RemoveTopicRecord,
 )
+from pykraft.runtime.directory_assignments import tell_directories
 from pykraft.runtime.log_manager import LogManager
 
 log = logging.getLogger("pykraft.metadata")
@@ -68,8 +69,8 @@ class BrokerMetadata:
             self.broker.metadata_cache.clear()
         for topic in removed:
             self._remove(topic)
-        for topic_id, index in touched:
-            self._apply(topic_id, index)
+        hosted = [self._apply(topic_id, index) for topic_id, index in touched]
+        tell_directories(self.broker, self.logs, filter(None, hosted))
         for name in configured:
             self._configure(name)
 
@@ -123,20 +124,22 @@ class BrokerMetadata:
             dynamic_broker=dynamic.get((BROKER, str(self.broker.node_id)), {}),
         )
 
-    def _apply(self, topic_id: Uuid, index: int) -> None:
+    def _apply(self, topic_id: Uuid, index: int) -> Partition | None:
+        """What the node now hosts of it."""
         topic = self.image.topics_by_id.get(topic_id)
         if topic is None:
-            return
+            return None
         wanted = topic.partitions[index]
         hosted = self.broker.replicas.by_name.get(topic.name, {}).get(index)
         if self.broker.node_id not in wanted.replicas:
             if hosted is not None:
                 self._drop(hosted)
-            return
+            return None
         if hosted is None:
             hosted = self._create(topic, index)
         if hosted is not None:
             self._lead_or_follow(hosted, wanted)
+        return hosted
 
     def _create(self, topic: TopicImage, index: int) -> Partition | None:
         try:
