@@ -61,6 +61,8 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
                 continue
             try:
                 if acks_all and len(partition.isr) < partition.log.config.min_insync_replicas:
+                    # As Kafka: whether we lead at all comes first.
+                    partition.check_leader()
                     raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
                 if records is None:
                     raise KafkaError(ErrorCode.INVALID_RECORD, "a batch is needed, found null")
