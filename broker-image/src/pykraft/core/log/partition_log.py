@@ -9,30 +9,19 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from pykraft.core.log import recovery
 from pykraft.core.log.config import LogConfig
 from pykraft.core.log.epochs import LeaderEpochs
 from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.flushing import Flush, Unsynced
-from pykraft.core.log.partition_metadata import metadata_path, read_topic_id, write_topic_id
+from pykraft.core.log.partition_metadata import ensure_topic_id, metadata_path, read_topic_id
 from pykraft.core.log.producer_state import (
     EXPIRATION_MS,
     SEQUENCE_MASK,
     ProducedBatch,
     ProducerState,
 )
-from pykraft.core.log.recovery import (
-    LoadedSegments,
-    SegmentOpener,
-    SnapshotFiles,
-    coordinator_epoch,
-    list_folder,
-    load_clean,
-    load_unclean,
-    offsets_of,
-    rebuild_epochs,
-    replay_producers,
-    start_over,
-)
+from pykraft.core.log.recovery import LoadedSegments, SegmentOpener, SnapshotFiles
 from pykraft.core.log.retention import count_deletable
 from pykraft.core.log.segment import (
     LOG,
@@ -46,7 +35,7 @@ from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
 from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, stamp_time
 from pykraft.core.log.validation import check_records, cut_to_first, cut_to_one_batch, refuse
 from pykraft.core.storage import Disk
-from pykraft.ids import ZERO_UUID, Uuid, uuid_to_text
+from pykraft.ids import ZERO_UUID, Uuid
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.records.batch import (
     ATTRIBUTES_AT,
@@ -157,18 +146,18 @@ class PartitionLog:
         if files is None:
             files = OpenFiles(disk, OWN_OPEN_FILES_MAX)
         opener = SegmentOpener(files, name, config, new_jitter)
-        names = list_folder(disk, name)
+        names = recovery.list_folder(disk, name)
         epochs = LeaderEpochs.load(disk, name)
-        snapshots = SnapshotFiles(disk, name, offsets_of(names, SNAPSHOT))
-        bases = offsets_of(names, LOG)
+        snapshots = SnapshotFiles(disk, name, recovery.offsets_of(names, SNAPSHOT))
+        bases = recovery.offsets_of(names, LOG)
         if clean or not bases:
-            loaded = load_clean(opener, bases, log_start_offset, now_ms)
+            loaded = recovery.load_clean(opener, bases, log_start_offset, now_ms)
         else:
-            loaded = load_unclean(opener, bases, recovery_point, epochs, now_ms)
+            loaded = recovery.load_unclean(opener, bases, recovery_point, epochs, now_ms)
         log_start_offset = max(log_start_offset, loaded.base_offset)
         if log_start_offset > loaded.end_offset:
             # The end was lost, and DeleteRecords had been further than what is left.
-            loaded = start_over(opener, loaded, log_start_offset, now_ms)
+            loaded = recovery.start_over(opener, loaded, log_start_offset, now_ms)
         self = cls(
             opener,
             loaded,
@@ -187,14 +176,16 @@ class PartitionLog:
     ) -> None:
         if is_new:
             self._unsynced.folders.update(("", self.name))
-        self._load_topic_id(topic_id)
+        self.topic_id, is_written = ensure_topic_id(self._disk, self.name, topic_id)
+        if is_written or not clean:
+            self._unsynced.paths.add(metadata_path(self.name))
+            self._unsynced.folders.add(self.name)
         epochs = self.leader_epochs
         if not epochs.is_known:
-            rebuild_epochs(epochs, self._segments.all)
+            recovery.rebuild_epochs(epochs, self._segments.all)
         if not clean:
             # The last process may have written these and left it to the kernel when.
             epochs.unsynced = True
-            self._unsynced.paths.add(metadata_path(self.name))
             self._unsynced.folders.update(("", self.name))
         if not clean or (epochs.entries and epochs.entries[-1][1] > self.log_end_offset):
             epochs.truncate_from_end(self.log_end_offset)
@@ -207,43 +198,21 @@ class PartitionLog:
         self._load_producers(now_ms, believe_absence=clean)
         self._snapshots.delete_stray(self._segments.bases)
 
-    def _load_topic_id(self, topic_id: Uuid | None) -> None:
-        found = read_topic_id(self._disk, self.name)
-        if found is not None and topic_id is not None and found != topic_id:
-            raise KafkaError(
-                ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"{self.name} has topic id {uuid_to_text(found)}, not {uuid_to_text(topic_id)}",
-            )
-        self.topic_id = found or topic_id or ZERO_UUID
-        if found is None and topic_id is not None:
-            write_topic_id(self._disk, self.name, topic_id)
-            self._unsynced.paths.add(metadata_path(self.name))
-            self._unsynced.folders.add(self.name)
-
     @staticmethod
     def read_topic_id(disk: Disk, name: str) -> Uuid | None:
         """What `partition.metadata` says; None when it is absent or damaged."""
         return read_topic_id(disk, name)
 
     def _load_producers(self, now_ms: int, *, believe_absence: bool) -> None:
-        """From the newest snapshot and the batches after it.
-
-        A clean stop writes a snapshot whenever there is something to say. Without any there were no
-        producers, and the log need not be read.
-        """
-        producers = self.producers
-        producers.by_id.clear()
-        start = self._snapshots.load_latest(producers, self.log_end_offset, now_ms)
-        if start is None and believe_absence:
-            producers.end_offset = self.log_end_offset
-            return
-
-        def take_missing(base_offset: int) -> None:
-            if base_offset > self._snapshots.latest:
-                self._take_snapshot(base_offset)
-
-        start = self._segments.bases[0] if start is None else start
-        replay_producers(producers, self._segments.all, start, self.log_end_offset, take_missing)
+        written = recovery.load_producers(
+            self.producers,
+            self._snapshots,
+            self._segments.all,
+            self.log_end_offset,
+            now_ms=now_ms,
+            believe_absence=believe_absence,
+        )
+        self._unsynced.paths.update(written)
 
     def configure(self, config: LogConfig) -> None:
         """Also while running; the next batch is held to it."""
@@ -395,7 +364,7 @@ class PartitionLog:
         segments.tail_offset = header.base_offset
         segments.tail_position = position
         if header.producer_id >= 0:
-            self.producers.observe(header, coordinator_epoch(batch, header))
+            self.producers.observe(header, recovery.coordinator_epoch(batch, header))
 
     def needs_recompression(self, records: memoryview) -> bool:
         """Does the topic want another codec than the batch has? Then a worker recompresses it."""

@@ -1,7 +1,8 @@
 """The file `partition.metadata`: which topic, by id, a folder belongs to."""
 
 from pykraft.core.storage import Disk
-from pykraft.ids import Uuid, uuid_from_text, uuid_to_text
+from pykraft.ids import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
+from pykraft.protocol.errors import ErrorCode, KafkaError
 
 FILE_NAME = "partition.metadata"
 
@@ -19,7 +20,18 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
         return None
 
 
-def write_topic_id(disk: Disk, folder: str, topic_id: Uuid) -> None:
-    """Synced by the log's first flush, not here."""
+def ensure_topic_id(disk: Disk, folder: str, topic_id: Uuid | None) -> tuple[Uuid, bool]:
+    """The id of the folder's topic, and whether it was written just now, to be synced later."""
+    found = read_topic_id(disk, folder)
+    if found is not None:
+        if topic_id is not None and found != topic_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"{folder} has topic id {uuid_to_text(found)}, not {uuid_to_text(topic_id)}",
+            )
+        return found, False
+    if topic_id is None:
+        return ZERO_UUID, False
     text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
     disk.write_atomically(metadata_path(folder), text.encode(), sync=False)
+    return topic_id, True

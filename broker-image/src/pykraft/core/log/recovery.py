@@ -297,6 +297,36 @@ class SnapshotFiles:
         return None
 
 
+def load_producers(
+    producers: ProducerState,
+    snapshots: SnapshotFiles,
+    segments: list[Segment],
+    end_offset: int,
+    *,
+    now_ms: int,
+    believe_absence: bool,
+) -> list[str]:
+    """The newest snapshot, and the batches after it. Returns the snapshots that were written.
+
+    A clean stop writes a snapshot whenever there is something to say. Without any there were no
+    producers, and with `believe_absence` the log need not be read.
+    """
+    producers.by_id.clear()
+    start = snapshots.load_latest(producers, end_offset, now_ms)
+    if start is None and believe_absence:
+        producers.end_offset = end_offset
+        return []
+    written: list[str] = []
+
+    def take_missing(base_offset: int) -> None:
+        if base_offset > snapshots.latest:
+            written.append(snapshots.write(producers, base_offset))
+
+    start = segments[0].base_offset if start is None else start
+    replay_producers(producers, segments, start, end_offset, take_missing)
+    return written
+
+
 def replay_producers(
     producers: ProducerState,
     segments: list[Segment],
