@@ -101,12 +101,12 @@ def decode_snapshot(snapshot_id: SnapshotId, data: Buffer) -> Snapshot:
     records: list[MetadataRecord] = []
     position = 0
     for batch in split_batches(view):
+        if crc32c.crc32c(batch[ATTRIBUTES_AT:]) != read_header(batch).crc:
+            raise StorageError(f"snapshot {name}: wrong checksum at byte {position}")
         try:
             decoded = decode_batch(batch)
         except (ProtocolError, CorruptRecordsError) as error:
             raise StorageError(f"snapshot {name}: {error}") from error
-        if crc32c.crc32c(batch[ATTRIBUTES_AT:]) != decoded.header.crc:
-            raise StorageError(f"snapshot {name}: wrong checksum at byte {position}")
         control += decoded.control
         records += decoded.records
         position += len(batch)
