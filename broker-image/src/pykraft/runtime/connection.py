@@ -248,12 +248,10 @@ class Connection:
         if len(frame) < REQUEST_HEAD.size:
             raise ProtocolError(f"a request of {len(frame)} bytes has no whole header")
         api_key, version, correlation_id, client_length = REQUEST_HEAD.unpack_from(frame)
-        route = self.routes.get(api_key)
-        if route is None:
-            raise ProtocolError(f"API key {api_key} is not served")
         body = REQUEST_HEAD.size + max(client_length, 0)
         if body > len(frame):
             raise ProtocolError(f"a client id of {client_length} bytes in {len(frame)}")
+        route = self.routes.get(api_key)
         context = RequestContext(
             api_key,
             version,
@@ -261,12 +259,14 @@ class Connection:
             bytes(frame[REQUEST_HEAD.size : body]),
             self.listener,
             self.peer,
-            route.counters,
+            route.counters if route is not None else self.broker.counters.request(api_key),
             time.perf_counter_ns(),
             self._send,
-            self.close,
+            self._disconnect,
         )
         self.context = context
+        if route is None:
+            raise ProtocolError(f"API key {api_key} is not served")
         self.busy = True
         self.handling = True
         try:
@@ -302,6 +302,12 @@ class Connection:
         extra = self._about(self.context) if self.context is not None else {"peer": self.peer}
         log.warning("closing the connection: %s", error, extra=extra)
         self.broker.counters.node.frames_refused += 1
+        self.close()
+
+    def _disconnect(self) -> None:
+        if self.context is not None:
+            said = "closing the connection: the request failed and asked for no answer"
+            log.info(said, extra=self._about(self.context))
         self.close()
 
     def _about(self, context: RequestContext) -> dict[str, object]:
