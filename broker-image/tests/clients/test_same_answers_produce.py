@@ -80,11 +80,6 @@ def test_odd_batches(stage: Stage, what: str) -> None:
 
 
 @same_answers
-def test_no_records_at_all(stage: Stage) -> None:
-    stage.produce(stage.topic(), None)
-
-
-@same_answers
 def test_acks_zero_is_answered_by_silence_or_an_end(stage: Stage) -> None:
     topic = stage.topic()
     data = [{"name": topic, "partition_data": [{"index": 0, "records": GOOD.encode()}]}]
