@@ -11,6 +11,7 @@ import random
 import resource
 import signal
 import sys
+from typing import Any
 
 import uvloop
 
@@ -126,6 +127,7 @@ class Node:
         )
         self.http: HttpEndpoint | None = None
         self.deadline: asyncio.TimerHandle | None = None
+        loop.set_exception_handler(self._on_bug)
 
     def _make_broker(self) -> Broker:
         settings = self.settings
@@ -249,6 +251,12 @@ class Node:
             self._fatal(StorageError("no log directory is left"))
         elif self.lifecycle.epoch >= 0:
             self.lifecycle.heartbeat()
+
+    def _on_bug(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback raised what nobody expected: state may be wrong, so start anew."""
+        error = context.get("exception")
+        log.critical("%s", context.get("message"), exc_info=error)
+        self._fatal(RuntimeError(f"a fault of our own: {error!r}"))
 
     def _fatal(self, error: Exception) -> None:
         """Stop without a clean shutdown: the next start recovers what the disk has."""

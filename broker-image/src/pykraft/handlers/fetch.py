@@ -21,6 +21,7 @@ from pykraft.core.replication.fetch_sessions import (
     TopicKey,
 )
 from pykraft.core.replication.partition import Partition
+from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker, Part, RequestContext, Timer
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.hot_requests import FetchRequest, decode_fetch
@@ -167,9 +168,10 @@ class Fetch:
             diverging = self._diverging(partition, state)
             found = None if diverging else self._slice(partition, state, left)
         except KafkaError as error:
-            self.has_news = True
-            self.context.failed(error.code)
-            return self._refusal(key[1], error.code), None
+            return self._refused(key, error.code), None
+        except StorageError as error:
+            partition.on_storage_error(partition, error)
+            return self._refused(key, ErrorCode.KAFKA_STORAGE_ERROR), None
         if diverging:
             self.has_news = True
         committed = self.request.isolation_level == READ_COMMITTED
@@ -214,9 +216,14 @@ class Fetch:
             return (epoch, end)
         return None
 
-    def _refusal(self, index: int, code: ErrorCode) -> FetchPartitionReply:
+    def _refused(self, key: PartitionKey, code: ErrorCode) -> FetchPartitionReply:
+        self.has_news = True
+        self.context.failed(code)
+        name = self._name(key[0])
+        if name is not None:
+            self.broker.counters.topic(name).failed_fetch += 1
         return FetchPartitionReply(
-            index=index,
+            index=key[1],
             error=code,
             high_watermark=-1,
             last_stable_offset=-1,
@@ -323,8 +330,15 @@ class Fetch:
         return news
 
     def _count(self, key: PartitionKey, size: int) -> None:
-        topic = key[0]
-        name = topic if isinstance(topic, str) else self.broker.replicas.names[topic]
+        name = self._name(key[0])
+        if name is None:
+            return  # Deleted since it was read; its files are still there to be sent.
         counters = self.broker.counters.topic(name)
         counters.bytes_out += size
         counters.fetch_requests += 1
+
+    def _name(self, topic: TopicKey) -> str | None:
+        """None for a topic that is not hosted here, so that forged names make no counters."""
+        if isinstance(topic, str):
+            return topic if topic in self.broker.replicas.by_name else None
+        return self.broker.replicas.names.get(topic)

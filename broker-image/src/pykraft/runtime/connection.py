@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from pykraft.core.log.partition_log import FileSlice
+from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker, Part, RequestContext
 from pykraft.protocol.decoding import decode_request, skip_tags
 from pykraft.protocol.encoding import response_header
@@ -329,7 +330,12 @@ class Connection:
         self.context = None
         counters = context.counters
         if parts is not None:
-            self._queue(context, parts)
+            try:
+                self._queue(context, parts)
+            except StorageError as error:
+                log.error("closing the connection: %s", error, extra=self._about(context))
+                self.close()
+                return
         counters.answered(time.perf_counter_ns() - context.started_ns)
         if self.out and not self.writing:
             self._flush()

@@ -181,7 +181,7 @@ class PartitionLog:
             self._unsynced.paths.add(metadata_path(self.name))
             self._unsynced.folders.add(self.name)
         epochs = self.leader_epochs
-        if not epochs.is_known:
+        if not epochs.is_known and self.size:
             recovery.rebuild_epochs(epochs, self._segments.all)
         if not clean:
             # The last process may have written these and left it to the kernel when.
