@@ -1,0 +1,273 @@
+"""What is measured: each row puts one load on one broker and returns its figures."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count, product
+
+import load
+import real_client
+from brokers import Broker
+from wire import ProduceReply, batch, produce_frame, spread
+
+MEGA, GIGA = 1_000_000, 1_000_000_000
+KILOBYTE = 1024
+DEFAULT_BATCH_BYTES, LARGE_BATCH_BYTES = 16 << 10, 256 << 10
+ACKS_ALL = -1
+# Two clients: Kafka works on one request of a connection at a time, so that with one client its
+# second core would have nothing to do.
+CONNECTIONS = 2
+# A row ends early after so many bytes. Below that, Linux does not begin to write back to the disk,
+# so that the rows compare brokers and not a disk with itself.
+ROW_BYTES_MAX = 2 * GIGA
+FETCHED_BYTES = 500 * MEGA
+LATENCY_RATE = 2_000
+MANY_PARTITIONS = 1_000
+MILLISECONDS_IDLE_BEFORE = 3_000
+
+Figures = dict[str, float]
+_topics = count()
+
+# The names of figures; the table knows their units and targets.
+MB_S, RECORDS_S, CPU_GB, CLIENT = "MB/s", "krecords/s", "CPU s/GB", "client busy %"
+P50, P99, RSS, IDLE, START = "p50 ms", "p99 ms", "RSS MB", "idle CPU s", "start s"
+
+
+@dataclass(frozen=True)
+class Durations:
+    row_s: float = 3.0
+    latency_s: float = 4.0
+    idle_s: float = 10.0
+    warm_up_s: float = 5.0
+
+
+QUICK = Durations(row_s=1.5, latency_s=2.0, idle_s=3.0, warm_up_s=2.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A load with a name; `kind` says which targets hold for its figures."""
+
+    kind: str
+    name: str
+    measure: Callable[[Broker, Durations], Figures] = field(repr=False)
+
+
+def all_rows() -> list[Row]:
+    """Every row that runs on a warmed-up broker, in the order of the table."""
+    rows = [
+        _produce_row(value, acks, partitions, batch_bytes)
+        for value, acks, partitions, batch_bytes in product(
+            (100, KILOBYTE), (1, ACKS_ALL), (1, 100), (DEFAULT_BATCH_BYTES, LARGE_BATCH_BYTES)
+        )
+    ]
+    rows += [_fetch_row(1), _fetch_row(100)]
+    rows.append(Row("latency", f"latency 1KB acks=all {LATENCY_RATE}/s", _latency))
+    rows.append(Row("produce-real", "librdkafka produce 1KB acks=all", _librdkafka_produce))
+    rows.append(Row("fetch-real", "librdkafka consume 1KB", _librdkafka_consume))
+    rows.append(Row("rss", "RSS after load", _resident))
+    rows.append(Row("idle", "idle CPU", _idle))
+    return rows
+
+
+def start_row() -> Row:
+    return Row("start", "start, empty", first_acknowledgement)
+
+
+def restart_row() -> Row:
+    return Row("start", f"start, {MANY_PARTITIONS} partitions", _restart)
+
+
+QUICK_ROWS = (
+    "start, empty",
+    "produce 1KB acks=all p1 16KB",
+    "produce 1KB acks=all p100 256KB",
+    "fetch p1",
+    "latency*",
+    "librdkafka*",
+    "RSS*",
+    "idle*",
+)
+
+
+def warm_up(broker: Broker, durations: Durations) -> None:
+    """All kinds of the load for a while, unmeasured, so that the JVM has compiled its hot paths."""
+    each_s = durations.warm_up_s / 5
+    for value_bytes, partitions in product((100, KILOBYTE), (1, 100)):
+        with _topic(broker, partitions) as topic:
+            works = _works(topic, partitions, value_bytes, DEFAULT_BATCH_BYTES, ACKS_ALL)
+            load.produce(broker.port, works, seconds=each_s, bytes_max=ROW_BYTES_MAX)
+            if partitions == 1:
+                ends = broker.log_end_offsets(topic, partitions)
+                load.fetch(broker.port, topic, ends, CONNECTIONS, seconds=each_s / 2)
+
+
+def first_acknowledgement(broker: Broker, _: Durations) -> Figures:
+    """Start a node on an empty directory until a record in a new topic is acknowledged."""
+    begin = time.perf_counter()
+    broker.launch()
+    topic = _new_topic()
+    broker.create_topic(topic, 1)
+    load.produce(broker.port, [_one_by_one(topic)], seconds=60, bytes_max=1)
+    seconds = time.perf_counter() - begin
+    broker.delete_topic(topic)
+    return {START: seconds}
+
+
+def _restart(broker: Broker, _: Durations) -> Figures:
+    """Stop a node with many partitions properly; start it until a record is acknowledged."""
+    topic = _new_topic()
+    broker.create_topic(topic, MANY_PARTITIONS)
+    groups = spread(MANY_PARTITIONS, 2 * KILOBYTE)
+    work = _work(topic, groups, KILOBYTE, 0, 1)
+    load.produce(broker.port, [work], seconds=60, bytes_max=sum(work.value_bytes))
+    broker.stop()
+    begin = time.perf_counter()
+    broker.launch()
+    broker.log_end_offsets(topic, 1)
+    load.produce(broker.port, [_one_by_one(topic)], seconds=60, bytes_max=1)
+    return {START: time.perf_counter() - begin}
+
+
+def _produce_row(value_bytes: int, acks: int, partitions: int, batch_bytes: int) -> Row:
+    size = "1KB" if value_bytes == KILOBYTE else f"{value_bytes}B"
+    called = "all" if acks == ACKS_ALL else acks
+    name = f"produce {size} acks={called} p{partitions} {batch_bytes >> 10}KB"
+
+    def measure(broker: Broker, durations: Durations) -> Figures:
+        with _topic(broker, partitions) as topic:
+            works = _works(topic, partitions, value_bytes, batch_bytes, acks)
+            with _Meter(broker) as meter:
+                done = load.produce(
+                    broker.port, works, seconds=durations.row_s, bytes_max=ROW_BYTES_MAX
+                )
+            records = done.value_bytes // value_bytes
+            stored = sum(broker.log_end_offsets(topic, partitions))
+            assert stored == records, f"{records} records acknowledged, {stored} in the log"
+            return meter.figures(done.value_bytes, records, done.seconds)
+
+    return Row("produce", name, measure)
+
+
+def _fetch_row(partitions: int) -> Row:
+    def measure(broker: Broker, durations: Durations) -> Figures:
+        with _topic(broker, partitions) as topic:
+            _fill(broker, topic, partitions)
+            ends = broker.log_end_offsets(topic, partitions)
+            with _Meter(broker) as meter:
+                done = load.fetch(broker.port, topic, ends, CONNECTIONS, seconds=durations.row_s)
+            return meter.figures(done.value_bytes, done.value_bytes // KILOBYTE, done.seconds)
+
+    return Row("fetch", f"fetch p{partitions}", measure)
+
+
+def _latency(broker: Broker, durations: Durations) -> Figures:
+    with _topic(broker, 1) as topic:
+        work = _one_by_one(topic)
+        seconds = durations.latency_s
+        latencies = load.paced_latencies_ms(broker.port, work, rate=LATENCY_RATE, seconds=seconds)
+    cuts = statistics.quantiles(latencies, n=100)
+    return {P50: cuts[49], P99: cuts[98]}
+
+
+def _librdkafka_produce(broker: Broker, durations: Durations) -> Figures:
+    with _topic(broker, 1) as topic:
+        with _Meter(broker) as meter:
+            records, seconds = real_client.produce(
+                broker.port, topic, KILOBYTE, seconds=durations.row_s
+            )
+        stored = sum(broker.log_end_offsets(topic, 1))
+        assert stored == records, f"{records} records acknowledged, {stored} in the log"
+        return meter.figures(records * KILOBYTE, records, seconds)
+
+
+def _librdkafka_consume(broker: Broker, durations: Durations) -> Figures:
+    with _topic(broker, 1) as topic:
+        _fill(broker, topic, 1)
+        (end,) = broker.log_end_offsets(topic, 1)
+        with _Meter(broker) as meter:
+            records, seconds = real_client.consume(broker.port, topic, end, seconds=durations.row_s)
+        return meter.figures(records * KILOBYTE, records, seconds)
+
+
+def _resident(broker: Broker, _: Durations) -> Figures:
+    return {RSS: broker.resident_bytes() / MEGA}
+
+
+def _idle(broker: Broker, durations: Durations) -> Figures:
+    time.sleep(MILLISECONDS_IDLE_BEFORE / 1000)
+    before = broker.cpu_seconds()
+    time.sleep(durations.idle_s)
+    return {IDLE: (broker.cpu_seconds() - before) * 10 / durations.idle_s}
+
+
+class _Meter:
+    """CPU time of the broker and of ourselves over a block."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def __enter__(self) -> "_Meter":
+        self._began = time.perf_counter()
+        self._broker_s, self._client_s = self._broker.cpu_seconds(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client_s = time.process_time() - self._client_s
+        self._broker_s = self._broker.cpu_seconds() - self._broker_s
+        self._seconds = time.perf_counter() - self._began
+
+    def figures(self, size: int, records: int, seconds: float) -> Figures:
+        return {
+            MB_S: size / MEGA / seconds,
+            RECORDS_S: records / 1000 / seconds,
+            CPU_GB: self._broker_s / (size / GIGA),
+            CLIENT: 100 * self._client_s / self._seconds,
+        }
+
+
+def _new_topic() -> str:
+    return f"bench-{next(_topics)}"
+
+
+@contextmanager
+def _topic(broker: Broker, partitions: int) -> Iterator[str]:
+    with broker.topic(_new_topic(), partitions) as name:
+        yield name
+
+
+def _fill(broker: Broker, topic: str, partitions: int) -> None:
+    """So much data that it stays in the page cache, as evenly as the requests allow."""
+    works = _works(topic, partitions, KILOBYTE, DEFAULT_BATCH_BYTES, ACKS_ALL)
+    load.produce(broker.port, works, seconds=60, bytes_max=FETCHED_BYTES)
+
+
+def _works(
+    topic: str, partitions: int, value_bytes: int, batch_bytes: int, acks: int
+) -> list[load.Work]:
+    """The partitions dealt out to the connections; a single one is everybody's."""
+    groups = spread(partitions, batch_bytes)
+    if len(groups) < CONNECTIONS:
+        return [_work(topic, groups, value_bytes, batch_bytes, acks)] * CONNECTIONS
+    return [
+        _work(topic, groups[n::CONNECTIONS], value_bytes, batch_bytes, acks)
+        for n in range(CONNECTIONS)
+    ]
+
+
+def _work(
+    topic: str, groups: list[list[int]], value_bytes: int, batch_bytes: int, acks: int
+) -> load.Work:
+    records, number = batch(value_bytes, batch_bytes)
+    return load.Work(
+        frames=[produce_frame(topic, group, records, acks) for group in groups],
+        replies=[ProduceReply(topic, len(group)) for group in groups],
+        value_bytes=[number * value_bytes * len(group) for group in groups],
+    )
+
+
+def _one_by_one(topic: str) -> load.Work:
+    """Requests of one record, as a producer without linger sends them."""
+    return _work(topic, [[0]], KILOBYTE, 0, ACKS_ALL)
