@@ -9,7 +9,7 @@ from pykraft.core.controller.brokers import our_features
 from pykraft.handlers.context import Broker
 from pykraft.ids import Uuid
 from pykraft.protocol.decoding import make_request
-from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.versions import ApiKey
 from pykraft.settings import Listener
 
@@ -96,10 +96,14 @@ class BrokerLifecycle:
                 "cordoned_log_dirs": [],
             },
         )
-        self.broker.controller.submit(
-            lambda controller: controller.heartbeat(request, self.broker.world.now_ms()),
-            self._answered,
-        )
+        try:
+            self.broker.controller.submit(
+                lambda controller: controller.heartbeat(request, self.broker.world.now_ms()),
+                self._answered,
+            )
+        except KafkaError as error:
+            # The next heartbeat tries again.
+            log.warning("no heartbeat: %s", error)
 
     def _answered(self, reply: Mapping[str, Any]) -> None:
         if reply["error_code"] != ErrorCode.NONE:

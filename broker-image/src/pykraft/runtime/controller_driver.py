@@ -129,7 +129,8 @@ class ControllerDriver:
 
     def submit(self, operation: Callable[[Controller], Outcome], done: Done) -> None:
         """Raises KafkaError when this is not the active controller, or too much is waiting."""
-        if not self.raft.is_leader or self.is_stopped:
+        # After a failed sync nobody knows what the disk has: nothing more may be acknowledged.
+        if not self.raft.is_leader or self.is_stopped or self.raft.failed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not active")
         if len(self._in_flight) >= OPERATIONS_IN_FLIGHT_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the metadata log cannot follow")
