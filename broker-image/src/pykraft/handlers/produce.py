@@ -57,6 +57,7 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
                 if hosted is not None:
                     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 replies.append(Reply(index, unknown, -1, -1, -1))
+                context.failed(unknown)
                 failed = True
                 continue
             try:
