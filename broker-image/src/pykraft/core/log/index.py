@@ -135,6 +135,8 @@ class Index:
             return self.entries
         if self._tail and self.ENTRY.unpack_from(self._tail)[0] <= key:
             return self._written + self._search(self._tail, key)
+        if not self._written:
+            return 0
         low, high = 0, self._written
         while high - low > PAGE_ENTRIES:
             middle = (low + high) // 2

@@ -521,6 +521,8 @@ class PartitionLog:
         created = self._opener.create(offset, now_ms)
         self._unsynced.forget(self._segments.all)
         self.log_start_offset = self.recovery_point = offset
+        self.leader_epochs.truncate_from_end(0)
+        self._snapshots.delete_after(-1)
         self._replace([], created, offset, now_ms)
         return renamed
 

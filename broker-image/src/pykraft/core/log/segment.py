@@ -57,11 +57,16 @@ class Segment:
             try:
                 offsets.load()
                 times.load()
-                if offsets.last[1] > self.size:
+                if offsets.last[1] > self.size or not (times.entries or self._is_timeless()):
                     raise IndexDamagedError(offsets.path)
             except IndexDamagedError:
                 self._rebuild()
         return self._indexes
+
+    def _is_timeless(self) -> bool:
+        """Without times there are no entries of them; sealing leaves at least one otherwise."""
+        first = next(walk(self.log_file(), 0, self.size), None)
+        return first is None or first[1].max_timestamp < 0
 
     def latest(self) -> tuple[int, int]:
         """The largest timestamp and the last offset of its batch; -1 without any."""

@@ -1,0 +1,243 @@
+from collections.abc import Callable
+
+import pytest
+
+from pykraft.core.log.partition_log import PartitionLog
+from pykraft.core.storage import Disk
+from pykraft.ids import Uuid
+from pykraft.protocol.errors import ErrorCode, KafkaError
+from pykraft.records.records import Record, build_batch
+from pykraft.runtime.disk import RealDisk
+
+NOW_MS = 1_700_000_000_000
+OpenLog = Callable[..., PartitionLog]
+MakeBatch = Callable[..., memoryview]
+SMALL = {"segment_bytes": 1100, "index_interval_bytes": 300}
+LAST = "t-0/00000000000000000018"
+
+
+@pytest.fixture
+def written(open_log: OpenLog, make_batch: MakeBatch) -> PartitionLog:
+    """Eight batches of three records in three segments, by one idempotent producer."""
+    log = open_log(**SMALL)
+    for at in range(8):
+        batch = make_batch(
+            3,
+            value=bytes(80),
+            timestamp_ms=NOW_MS + at,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=3 * at,
+        )
+        log.append(batch, leader_epoch=at // 4, now_ms=NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 9, 18]
+    return log
+
+
+def damage(disk: Disk, path: str, change: Callable[[bytes], bytes]) -> None:
+    disk.write_atomically(path, change(disk.read(path)))
+
+
+def check(log: PartitionLog, end_offset: int) -> None:
+    """The log ends there, every offset is found, and the producer may go on."""
+    assert log.log_end_offset == end_offset
+    for offset in range(end_offset):
+        found = log.read(offset, 1, end_offset=end_offset, at_least_one=True)
+        assert found is not None
+        base = int.from_bytes(found.file.read_at(found.position, 8), "big")
+        assert base == offset - offset % 3
+        assert log.offset_for_timestamp(NOW_MS + offset // 3) == (
+            NOW_MS + offset // 3,
+            base,
+            log.leader_epochs.epoch_for(base),
+        )
+    assert log.producers.by_id[7].last_sequence == end_offset - 1
+    assert log.leader_epochs.entries == [(0, 0), (1, 12)][: 1 if end_offset <= 12 else 2]
+
+
+def test_a_clean_stop_is_believed(open_log: OpenLog, written: PartitionLog) -> None:
+    written.close(clean=True)
+    assert written.recovery_point == 24
+    log = open_log(**SMALL, recovery_point=24)
+    check(log, 24)
+    assert len(log.segments) == 3
+
+
+def test_a_killed_process_loses_nothing(open_log: OpenLog, written: PartitionLog) -> None:
+    check(open_log(**SMALL, clean=False), 24)
+
+
+@pytest.mark.parametrize("cut", [1, 60, 200])
+def test_a_torn_batch_at_the_end_is_cut_off(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog, cut: int
+) -> None:
+    damage(disk, LAST + ".log", lambda data: data[:-cut])
+    log = open_log(**SMALL, clean=False)
+    check(log, 21)
+    assert disk.size_of(LAST + ".log") == log.segments[-1].size
+
+
+@pytest.mark.parametrize("tail", [bytes(5), bytes(5000), b"\xff" * 300, b"garbage " * 20])
+def test_garbage_after_the_last_batch_is_cut_off(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog, tail: bytes
+) -> None:
+    damage(disk, LAST + ".log", lambda data: data + tail)
+    check(open_log(**SMALL, clean=False), 24)
+
+
+def test_a_changed_bit_ends_the_log_and_later_segments_go(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    path = "t-0/00000000000000000009.log"
+    damage(disk, path, lambda data: data[:500] + bytes([data[500] ^ 1]) + data[501:])
+    check(open_log(**SMALL, clean=False), 12)
+    assert not any(name.startswith("00000000000000000018.") for name in disk.list("t-0"))
+
+
+def test_what_is_before_the_recovery_point_is_not_read(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    path = "t-0/00000000000000000000.log"
+    damage(disk, path, lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    log = open_log(**SMALL, clean=False, recovery_point=9)
+    assert log.log_end_offset == 24
+
+
+def test_a_segment_that_lost_its_end_between_two_batches_ends_the_log(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    path = "t-0/00000000000000000009.log"
+    damage(disk, path, lambda data: data[: len(data) * 2 // 3])
+    check(open_log(**SMALL, clean=False), 15)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("segment", [0, 9, 18])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[:-3],
+        lambda data: data + bytes(120),
+        lambda data: bytes(10_485_756),
+        lambda data: b"\x7f" * 96,
+    ],
+    ids=["empty", "cut", "zeros", "preallocated", "garbage"],
+)
+def test_a_damaged_index_is_built_anew(
+    open_log: OpenLog,
+    disk: RealDisk,
+    written: PartitionLog,
+    suffix: str,
+    segment: int,
+    clean: bool,
+    change: Callable[[bytes], bytes],
+) -> None:
+    written.close(clean=True)
+    path = f"t-0/{segment:020}{suffix}"
+    damage(disk, path, change)
+    check(open_log(**SMALL, clean=clean, recovery_point=24 if clean else 0), 24)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_absent_indexes_are_built_anew(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog, clean: bool
+) -> None:
+    written.close(clean=True)
+    for name in disk.list("t-0"):
+        if name.endswith("index"):
+            disk.delete(f"t-0/{name}")
+    check(open_log(**SMALL, clean=clean), 24)
+
+
+def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_the_batches_after_it(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    damage(disk, LAST + ".snapshot", lambda data: data[:-1])
+    check(open_log(**SMALL, clean=False), 24)
+
+
+def test_lost_epochs_are_read_from_the_batches(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    disk.write_atomically("t-0/leader-epoch-checkpoint", b"")
+    check(open_log(**SMALL, clean=False, recovery_point=24), 24)
+
+
+def test_leftovers_of_deletion_and_compaction_are_removed(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    for name in (
+        "00000000000000000003.log.deleted",
+        "00000000000000000009.log.cleaned",
+        "00000000000000000009.log.swap",
+        "00000000000000000009.index.swap",
+        "00000000000000000077.index",
+        "leader-epoch-checkpoint.tmp",
+    ):
+        disk.write_atomically(f"t-0/{name}", b"left")
+    check(open_log(**SMALL), 24)
+    left = ("deleted", "cleaned", "swap", "tmp", "77.index")
+    assert not [name for name in disk.list("t-0") if name.endswith(left)]
+
+
+def test_a_compaction_that_was_decided_is_finished(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    compacted = build_batch([Record(b"k", b"new")], base_offset=17, timestamp_ms=NOW_MS)
+    disk.write_atomically("t-0/00000000000000000000.log.swap", compacted)
+    log = open_log(**SMALL, cleanup_policy=frozenset({"compact"}))
+    assert [segment.base_offset for segment in log.segments] == [0, 18]
+    found = log.read(2, 10**6, end_offset=24, at_least_one=True)
+    assert found is not None
+    assert found.size == len(compacted)
+
+
+def test_a_log_start_past_the_end_begins_an_empty_log_there(
+    open_log: OpenLog, written: PartitionLog
+) -> None:
+    log = open_log(**SMALL, clean=False, log_start_offset=30)
+    assert (log.log_start_offset, log.log_end_offset) == (30, 30)
+    assert [segment.base_offset for segment in log.segments] == [30]
+
+
+def test_a_log_without_its_first_segment_starts_at_the_second(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    disk.delete("t-0/00000000000000000000.log")
+    log = open_log(**SMALL, clean=False)
+    assert (log.log_start_offset, log.log_end_offset) == (9, 24)
+
+
+def test_a_clean_stop_of_an_unchanged_log_writes_nothing(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.close(clean=True)
+    log = open_log(**SMALL, recovery_point=24)
+    monkeypatch.setattr(RealDisk, "write_atomically", None)
+    monkeypatch.setattr(RealDisk, "sync_dir", None)
+    log.close(clean=True)
+
+
+def test_the_topic_id_is_kept_and_another_one_refused(disk: RealDisk, open_log: OpenLog) -> None:
+    def open_as(topic_id: bytes | None) -> PartitionLog:
+        return PartitionLog.open(
+            disk,
+            "t-0",
+            open_log().config,
+            now_ms=NOW_MS,
+            clean=True,
+            topic_id=Uuid(topic_id) if topic_id else None,
+        )
+
+    assert open_as(b"0123456789abcdef").topic_id == b"0123456789abcdef"
+    expected = b"version: 0\ntopic_id: MDEyMzQ1Njc4OWFiY2RlZg"
+    assert disk.read("t-0/partition.metadata") == expected
+    assert open_as(None).topic_id == b"0123456789abcdef"
+    with pytest.raises(KafkaError) as caught:
+        open_as(b"another-topic-id")
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
