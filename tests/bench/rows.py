@@ -25,7 +25,7 @@ ROW_BYTES_MAX = 2 * GIGA
 FETCHED_BYTES = 500 * MEGA
 LATENCY_RATE = 2_000
 MANY_PARTITIONS = 1_000
-MILLISECONDS_IDLE_BEFORE = 3_000
+SETTLE_SECONDS = 3
 
 Figures = dict[str, float]
 _topics = count()
@@ -40,7 +40,7 @@ class Durations:
     row_s: float = 3.0
     latency_s: float = 4.0
     idle_s: float = 10.0
-    warm_up_s: float = 5.0
+    warm_up_s: float = 8.0
 
 
 QUICK = Durations(row_s=1.5, latency_s=2.0, idle_s=3.0, warm_up_s=2.0)
@@ -183,13 +183,13 @@ def _librdkafka_produce(broker: Broker, durations: Durations) -> Figures:
         return meter.figures(records * KILOBYTE, records, seconds)
 
 
-def _librdkafka_consume(broker: Broker, durations: Durations) -> Figures:
+def _librdkafka_consume(broker: Broker, _: Durations) -> Figures:
     with _topic(broker, 1) as topic:
         _fill(broker, topic, 1)
         (end,) = broker.log_end_offsets(topic, 1)
         with _Meter(broker) as meter:
-            records, seconds = real_client.consume(broker.port, topic, end, seconds=durations.row_s)
-        return meter.figures(records * KILOBYTE, records, seconds)
+            seconds = real_client.consume(broker.port, topic, end)
+        return meter.figures(end * KILOBYTE, end, seconds)
 
 
 def _resident(broker: Broker, _: Durations) -> Figures:
@@ -197,7 +197,7 @@ def _resident(broker: Broker, _: Durations) -> Figures:
 
 
 def _idle(broker: Broker, durations: Durations) -> Figures:
-    time.sleep(MILLISECONDS_IDLE_BEFORE / 1000)
+    time.sleep(SETTLE_SECONDS)
     before = broker.cpu_seconds()
     time.sleep(durations.idle_s)
     return {IDLE: (broker.cpu_seconds() - before) * 10 / durations.idle_s}
