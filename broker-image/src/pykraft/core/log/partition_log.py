@@ -33,7 +33,14 @@ from pykraft.core.log.segment import (
 )
 from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
 from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, stamp_time
-from pykraft.core.log.validation import check_records, cut_to_first, cut_to_one_batch, refuse
+from pykraft.core.log.validation import (
+    SMALLEST_BYTES,
+    check_records,
+    cut_to_first,
+    cut_to_one_batch,
+    is_overstated,
+    refuse,
+)
 from pykraft.core.storage import Disk
 from pykraft.ids import ZERO_UUID, Uuid
 from pykraft.protocol.errors import ErrorCode, KafkaError
@@ -46,13 +53,15 @@ from pykraft.records.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    TRANSACTIONAL,
     BatchHeader,
 )
 from pykraft.records.compression import ZSTD
 
 __all__ = ["Appended", "FileSlice", "FoundOffset", "PartitionLog"]
 
-CODEC_OR_CONTROL = CODEC_MASK | CONTROL
+# Anything above ZSTD in these bits is refused: codecs there are not, and what is for brokers only.
+CODEC_OR_MARKED = CODEC_MASK | CONTROL | TRANSACTIONAL
 # For a log that was not given a share in its directory's.
 OWN_OPEN_FILES_MAX = 8
 
@@ -251,8 +260,9 @@ class PartitionLog:
             or crc32c(records[ATTRIBUTES_AT:]) != crc
             or count != last_delta + 1
             or count <= 0
-            or attributes & CODEC_OR_CONTROL > ZSTD
+            or attributes & CODEC_OR_MARKED > ZSTD
             or base_sequence < 0 <= producer_id
+            or (count * SMALLEST_BYTES > size - HEADER_BYTES and is_overstated(attributes, count))
         ):
             refuse(records, self._max_message_bytes)
         if (

@@ -3,7 +3,7 @@
 The append path tests everything at once and comes here only when something is wrong, so that this
 may be slow and exact. Checked against Apache Kafka 4.3.1. Two things Kafka finds and we do not,
 because the records of a batch are not looked at: a compressed payload that does not decompress, and
-a record count that the payload does not have.
+a record count that the payload does not have although it could.
 """
 
 from typing import NoReturn
@@ -24,13 +24,17 @@ from pykraft.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
 )
-from pykraft.records.compression import ZSTD
+from pykraft.records.compression import DECOMPRESSED_BYTES_MAX, ZSTD
 from pykraft.records.records import iterate
 
 # Up to and including the magic byte: less is no batch at all.
 MAGIC_END = 17
 # The smallest record of the oldest format, which is what Kafka compares a length with.
 RECORD_BYTES_MIN = 14
+# The smallest record there can be: seven varints of one byte each.
+SMALLEST_BYTES = 7
+# More cannot be unpacked, whatever a batch claims.
+RECORDS_MAX = DECOMPRESSED_BYTES_MAX // SMALLEST_BYTES
 # Kafka names the first three records that are wrong.
 ERRORS_SHOWN = 3
 
@@ -78,6 +82,14 @@ def cut_to_first(batches: memoryview) -> memoryview:
     return batch
 
 
+def is_overstated(attributes: int, count: int) -> bool:
+    """Of a batch with fewer bytes than so many records take: it must at least be compressed.
+
+    The count gives the offsets of all that follows, so two billion in a hundred bytes must not pass.
+    """
+    return not attributes & CODEC_MASK or count > RECORDS_MAX
+
+
 def refuse(records: memoryview, max_message_bytes: int) -> NoReturn:
     """Say what is wrong with the header of exactly one batch."""
     cut_to_one_batch(records)
@@ -103,6 +115,17 @@ def refuse(records: memoryview, max_message_bytes: int) -> NoReturn:
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} with a producer id"
+        )
+    if header.is_transactional:
+        # This is what Kafka answers when the request names no transactional id; until there is a
+        # coordinator no request can.
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the batch belongs to no transaction"
+        )
+    payload = header.size - HEADER_BYTES
+    if header.count * SMALLEST_BYTES > payload and is_overstated(header.attributes, header.count):
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{header.count} records in {payload} bytes cannot be"
         )
     assert header.attributes & CODEC_MASK > ZSTD, header
     # Kafka falls over such a batch, and this is what its clients then see.
