@@ -84,9 +84,10 @@ compat: $(STAMP) $(JARS) ## Apache Kafka on our files, and we on its
 	@$(NEED) java
 	$(PYTEST) tests/compat
 
-fuzz: $(STAMP) ## Forged input again and again, each round from a new seed: ROUNDS=20
+fuzz: $(STAMP) ## Forged input again and again, each round from a new seed: ROUNDS=20 FUZZ_SECONDS=60
 	@for round in $$(seq $${ROUNDS:-20}); do seed=$$RANDOM; echo "round $$round, seed $$seed"; \
-	    ($(PYTEST) tests/wire -k fuzz --hypothesis-seed=$$seed); done
+	    (export FUZZ_SEED=$$seed FUZZ_SECONDS=$${FUZZ_SECONDS:-60}; \
+	    $(PYTEST) tests/wire tests/clients/test_fuzz_node.py -k fuzz --hypothesis-seed=$$seed); done
 
 kill: $(STAMP) $(JARS) ## SIGKILL at random times, 50 times: nothing acknowledged is lost
 	KILLS=$${KILLS:-50}; export KILLS; $(PYTEST) tests/clients/test_kill.py --timeout=1800

@@ -85,7 +85,7 @@ def cut_to_first(batches: memoryview) -> memoryview:
 def is_overstated(attributes: int, count: int) -> bool:
     """Of a batch with fewer bytes than so many records take: it must at least be compressed.
 
-    The count gives the offsets of all that follows, so two billion in a hundred bytes must not pass.
+    The count gives the offsets of all that follows; two billion in a hundred bytes must not pass.
     """
     return not attributes & CODEC_MASK or count > RECORDS_MAX
 
