@@ -23,6 +23,8 @@ HEADER_BYTES = HEADER.size
 # Base offset and length: what precedes the bytes that `length` counts.
 LOG_OVERHEAD_BYTES = 12
 ATTRIBUTES_AT = 21
+# The smallest record there can be: attributes and six varints, a byte each.
+RECORD_BYTES_MIN = 7
 MAGIC = 2
 
 CODEC_MASK = 0x07

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from pykraft.core.log import recovery
+from pykraft.core.log import recovery, validation
 from pykraft.core.log.config import LogConfig
 from pykraft.core.log.epochs import LeaderEpochs
 from pykraft.core.log.files import OpenFiles
@@ -33,14 +33,7 @@ from pykraft.core.log.segment import (
 )
 from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
 from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, stamp_time
-from pykraft.core.log.validation import (
-    SMALLEST_BYTES,
-    check_records,
-    cut_to_first,
-    cut_to_one_batch,
-    is_overstated,
-    refuse,
-)
+from pykraft.core.log.validation import check_records, cut_to_first, cut_to_one_batch, refuse
 from pykraft.core.storage import Disk
 from pykraft.ids import ZERO_UUID, Uuid
 from pykraft.protocol.errors import ErrorCode, KafkaError
@@ -53,6 +46,7 @@ from pykraft.records.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    RECORD_BYTES_MIN,
     TRANSACTIONAL,
     BatchHeader,
 )
@@ -262,7 +256,7 @@ class PartitionLog:
             or count <= 0
             or attributes & CODEC_OR_MARKED > ZSTD
             or base_sequence < 0 <= producer_id
-            or (count * SMALLEST_BYTES > size - HEADER_BYTES and is_overstated(attributes, count))
+            or (count * RECORD_BYTES_MIN > size and validation.overstates(attributes, count))
         ):
             refuse(records, self._max_message_bytes)
         if (

@@ -22,6 +22,7 @@ from pykraft.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
     NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
     BatchHeader,
 )
 from pykraft.records.compression import DECOMPRESSED_BYTES_MAX, ZSTD
@@ -30,11 +31,9 @@ from pykraft.records.records import iterate
 # Up to and including the magic byte: less is no batch at all.
 MAGIC_END = 17
 # The smallest record of the oldest format, which is what Kafka compares a length with.
-RECORD_BYTES_MIN = 14
-# The smallest record there can be: seven varints of one byte each.
-SMALLEST_BYTES = 7
+OLD_RECORD_BYTES_MIN = 14
 # More cannot be unpacked, whatever a batch claims.
-RECORDS_MAX = DECOMPRESSED_BYTES_MAX // SMALLEST_BYTES
+RECORDS_MAX = DECOMPRESSED_BYTES_MAX // RECORD_BYTES_MIN
 # Kafka names the first three records that are wrong.
 ERRORS_SHOWN = 3
 
@@ -58,10 +57,11 @@ def _batch_size(records: memoryview) -> int | None:
     if len(records) < LOG_OVERHEAD_BYTES:
         return None
     length = int.from_bytes(records[8:12], "big", signed=True)
-    if length < RECORD_BYTES_MIN:
+    if length < OLD_RECORD_BYTES_MIN:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"Record size {length} is less than the minimum record overhead ({RECORD_BYTES_MIN})",
+            f"Record size {length} is less than the minimum record overhead"
+            f" ({OLD_RECORD_BYTES_MIN})",
         )
     if len(records) < MAGIC_END:
         return None
@@ -82,7 +82,7 @@ def cut_to_first(batches: memoryview) -> memoryview:
     return batch
 
 
-def is_overstated(attributes: int, count: int) -> bool:
+def overstates(attributes: int, count: int) -> bool:
     """Of a batch with fewer bytes than so many records take: it must at least be compressed.
 
     The count gives the offsets of all that follows; two billion in a hundred bytes must not pass.
@@ -123,7 +123,7 @@ def refuse(records: memoryview, max_message_bytes: int) -> NoReturn:
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "the batch belongs to no transaction"
         )
     payload = header.size - HEADER_BYTES
-    if header.count * SMALLEST_BYTES > payload and is_overstated(header.attributes, header.count):
+    if header.count * RECORD_BYTES_MIN > payload and overstates(header.attributes, header.count):
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"{header.count} records in {payload} bytes cannot be"
         )
