@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from differential import Both
-from processes import KINDS, RUNNING, TARGET, Node, end_all, new_node
+from node_reports import nothing_left_running, pytest_runtest_makereport  # noqa: F401
+from processes import KINDS, TARGET, Node, new_node
 
 _numbers = itertools.count(1)
 
@@ -41,22 +42,6 @@ def new_topic(admin: AdminClient) -> NewTopicNamed:
         return name
 
     return create
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _nothing_left_running() -> Iterator[None]:
-    yield
-    end_all()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failed test shows the end of every broker's log."""
-    report = yield
-    if report.failed:
-        for node in RUNNING:
-            report.sections.append((f"log of {node.kind}", node.log_end()))
-    return report
 
 
 @pytest.fixture(scope="session")

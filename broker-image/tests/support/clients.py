@@ -77,7 +77,20 @@ class Confluent:
                 messages += batch
         finally:
             consumer.close()
-        return [_from_confluent(message) for message in messages]
+        return [self.consumed(message) for message in messages]
+
+    @staticmethod
+    def consumed(message: Any) -> Consumed:
+        assert message.error() is None, message.error()
+        kind, timestamp_ms = message.timestamp()
+        return Consumed(
+            offset=message.offset(),
+            key=message.key(),
+            value=message.value(),
+            headers=tuple(message.headers() or ()),
+            timestamp_ms=timestamp_ms,
+            log_append_time=kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME,
+        )
 
 
 def confluent_consumer(bootstrap: str, **config: Any) -> Any:
@@ -94,19 +107,6 @@ def confluent_fields(record: PlainRecord) -> dict[str, Any]:
     if record.timestamp_ms >= 0:
         fields["timestamp"] = record.timestamp_ms
     return fields
-
-
-def _from_confluent(message: Any) -> Consumed:
-    assert message.error() is None, message.error()
-    kind, timestamp_ms = message.timestamp()
-    return Consumed(
-        offset=message.offset(),
-        key=message.key(),
-        value=message.value(),
-        headers=tuple(message.headers() or ()),
-        timestamp_ms=timestamp_ms,
-        log_append_time=kind == confluent_kafka.TIMESTAMP_LOG_APPEND_TIME,
-    )
 
 
 class Aiokafka:

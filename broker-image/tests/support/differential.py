@@ -7,8 +7,7 @@ asked is noted, with what must differ between two brokers (ids, ports, clocks) r
 import functools
 import inspect
 import itertools
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,14 +73,7 @@ class Stage:
         return all(each["error_code"] == 0 for each in answer["topics"][0]["partitions"])
 
     def new_producer(self) -> int:
-        """An idempotent producer's id; Kafka must first fetch a block of them from itself."""
-
-        def given() -> list[int]:
-            plain = {"transactional_id": None, "transaction_timeout": 60_000}
-            answer = self.client.ask(INIT_PRODUCER_ID, 2, **plain)
-            return [answer["producer_id"]] if answer["error_code"] == 0 else []
-
-        return eventually(given, within_s=20, because="a producer id is given")[0]
+        return new_producer(self.client)
 
     def know(self, name: str, topic_id: bytes) -> None:
         self._names[topic_id] = name
@@ -233,14 +225,12 @@ def _play(
     return stage.notes
 
 
-def only_partition(answer: dict[str, Any]) -> dict[str, Any]:
-    """The one partition of a Fetch answer."""
-    return answer["responses"][0]["partitions"][0]
+def new_producer(client: RawClient) -> int:
+    """An idempotent producer's id; a Kafka that just started must first fetch a block of them."""
 
+    def given() -> list[int]:
+        plain = {"transactional_id": None, "transaction_timeout": 60_000}
+        answer = client.ask(INIT_PRODUCER_ID, 2, **plain)
+        return [answer["producer_id"]] if answer["error_code"] == 0 else []
 
-def first_sequence(records: bytes) -> int:
-    return struct.unpack_from(">i", records, 53)[0]
-
-
-def pairs(values: Iterable[str]) -> list[dict[str, str]]:
-    return [{"name": each} for each in values]
+    return eventually(given, within_s=20, because="a producer id is given")[0]
