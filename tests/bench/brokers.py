@@ -6,8 +6,7 @@ possible at all (one replica) and in how soon deleted files go, so that rows do 
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -164,13 +163,6 @@ class Broker:
             raise AssertionError(f"{self.kind} ended: {self.node.log_end()}")
         try:
             with RawClient(self.port) as client:
-                return client.ask(*api, **values)
+                return client.ask(api[0], api[1], **values)
         except (OSError, ConnectionClosedError):
             return None
-
-
-def timed(action: Callable[[], object]) -> float:
-    """How many seconds it took."""
-    begin = time.perf_counter()
-    action()
-    return time.perf_counter() - begin

@@ -33,11 +33,6 @@ class Work(NamedTuple):
     value_bytes: Sequence[int]
 
 
-class Done(NamedTuple):
-    seconds: float
-    value_bytes: int
-
-
 class Connection:
     """One blocking connection that reads whole frames into a buffer of its own."""
 
@@ -80,16 +75,19 @@ class Connection:
         self.socket.close()
 
 
-def produce(port: int, works: Sequence[Work], *, seconds: float, bytes_max: int) -> Done:
-    """Each work on its own connection with five requests in flight, until time or bytes are up."""
+def produce(port: int, works: Sequence[Work], *, seconds: float, bytes_max: int) -> int:
+    """Value bytes that were acknowledged.
+
+    Each work on its own connection with five requests in flight, until time or bytes are up.
+    """
     sent = [0] * len(works)
-    begin = time.perf_counter()
+    deadline = time.perf_counter() + seconds
 
     def run(number: int) -> None:
-        sent[number] = _pump(port, works[number], begin + seconds, bytes_max // len(works))
+        sent[number] = _pump(port, works[number], deadline, bytes_max // len(works))
 
     _in_threads(run, len(works))
-    return Done(time.perf_counter() - begin, sum(sent))
+    return sum(sent)
 
 
 def _pump(port: int, work: Work, deadline: float, bytes_max: int) -> int:
@@ -146,16 +144,19 @@ def paced_latencies_ms(port: int, work: Work, *, rate: int, seconds: float) -> l
     return latencies
 
 
-def fetch(port: int, topic: str, ends: Sequence[int], readers: int, *, seconds: float) -> Done:
-    """Readers that each read every partition from its start, again and again until time is up."""
+def fetch(port: int, topic: str, ends: Sequence[int], readers: int, *, seconds: float) -> int:
+    """Bytes of records that the readers got.
+
+    Each reads every partition from its start, again and again until time is up.
+    """
     read = [0] * readers
-    begin = time.perf_counter()
+    deadline = time.perf_counter() + seconds
 
     def run(number: int) -> None:
-        read[number] = _read_all(port, topic, ends, begin + seconds)
+        read[number] = _read_all(port, topic, ends, deadline)
 
     _in_threads(run, readers)
-    return Done(time.perf_counter() - begin, sum(read))
+    return sum(read)
 
 
 def _read_all(port: int, topic: str, ends: Sequence[int], deadline: float) -> int:
