@@ -8,8 +8,10 @@ Absent: transactions (a transactional id is refused until there is a coordinator
 
 from collections.abc import Callable
 
+from pykraft.core.log.config import LONG_MAX
 from pykraft.core.log.partition_log import Appended
 from pykraft.core.replication.partition import Partition
+from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker, RequestContext
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.hot_requests import ProduceRequest, decode_produce
@@ -40,6 +42,7 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
     now_ms = broker.world.now_ms()
     acks_all = request.acks == ACKS_ALL
     uncommitted: list[tuple[Partition, int, list[Reply], int]] = []
+    unflushed: list[Partition] = []
     failed = False
     topics: list[TopicReplies] = []
     for name, topic_id, partitions in request.topics:
@@ -77,10 +80,56 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
             replies.append(Reply(index, 0, appended[0], appended[2], appended[3]))
             if acks_all and partition.high_watermark <= appended[1]:
                 uncommitted.append((partition, appended[1] + 1, replies, len(replies) - 1))
-    if uncommitted:
-        _Waiting(broker, context, request, topics, uncommitted)
+            if partition.log.config.flush_messages != LONG_MAX:
+                unflushed.append(partition)
+
+    def finish() -> None:
+        if uncommitted:
+            _Waiting(broker, context, request, topics, uncommitted)
+        else:
+            _answer(context, request.acks, topics, failed)
+
+    if unflushed:
+        _flush_first(broker, context, request, unflushed, finish)
+    else:
+        finish()
+
+
+def _flush_first(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    partitions: list[Partition],
+    finish: Callable[[], None],
+) -> None:
+    """flush.messages counts before the answer, as in Kafka: what it covers is on the disk first."""
+    now_ms = broker.world.now_ms()
+    due = [
+        (p, flush)
+        for p in partitions
+        if p.log.needs_flush(now_ms) and (flush := p.log.begin_flush())
+    ]
+    if not due:
+        finish()
         return
-    _answer(context, request.acks, topics, failed)
+
+    def work() -> None:
+        for _, flush in due:
+            flush.run()
+
+    def done(_: None) -> None:
+        for partition, flush in due:
+            partition.log.finish_flush(flush, now_ms)
+        finish()
+
+    def failed(error: BaseException) -> None:
+        if not isinstance(error, StorageError):
+            raise error
+        for partition, _ in due:
+            partition.on_storage_error(partition, error)
+        _refuse_all(context, request, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    broker.world.in_worker(work, done, failed)
 
 
 def _count(broker: Broker, topic: str, records: memoryview, appended: Appended) -> None:

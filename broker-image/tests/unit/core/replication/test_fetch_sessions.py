@@ -3,6 +3,7 @@
 from itertools import count
 
 import pytest
+
 from pykraft.core.replication.fetch_sessions import (
     EPOCH_MAX,
     FetchSessions,

@@ -1,0 +1,250 @@
+"""Produce and Fetch as conversations: who waits for what, and what wakes them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked_broker import NOW_MS, AskedBroker
+from batches import batch_of
+from stepped_world import SteppedWorld
+
+from pykraft.core.storage import StorageError
+from pykraft.handlers.context import Part, RequestContext
+from pykraft.handlers.fetch import handle_fetch
+from pykraft.handlers.produce import handle_produce
+from pykraft.protocol.decoding import Message, decode_response
+from pykraft.protocol.encoding import encode_request
+from pykraft.protocol.errors import ErrorCode
+from pykraft.protocol.versions import ApiKey
+
+RAW = {ApiKey.PRODUCE: handle_produce, ApiKey.FETCH: handle_fetch}
+
+
+class Asked:
+    """One request and, once it is there, its answer."""
+
+    def __init__(self, conversation: "Conversation", api_key: ApiKey, version: int, body: Any):
+        self.api_key, self.version = api_key, version
+        self.sent: list[Sequence[Part] | None] = []
+        self.disconnected = False
+        self.context = RequestContext(
+            api_key,
+            version,
+            1,
+            b"tester",
+            "PLAINTEXT",
+            "127.0.0.1:50000",
+            conversation.broker.counters.request(api_key),
+            0,
+            lambda _, parts: self.sent.append(parts),
+            self._disconnect,
+        )
+        frame = memoryview(encode_request(api_key, version, body))
+        RAW[api_key](conversation.broker, self.context, frame, 0)
+
+    def _disconnect(self) -> None:
+        self.disconnected = True
+
+    @property
+    def answer(self) -> Message:
+        assert len(self.sent) == 1, f"answered {len(self.sent)} times"
+        parts = self.sent[0]
+        assert parts is not None
+        joined = b"".join(
+            part if isinstance(part, bytes) else part.file.read_at(part.position, part.size)
+            for part in parts
+        )
+        return decode_response(self.api_key, self.version, memoryview(joined))
+
+
+class Conversation:
+    def __init__(self, folder: Path) -> None:
+        self.node = AskedBroker(folder)
+        self.broker = self.node.broker
+        self.world = SteppedWorld(NOW_MS)
+        self.broker.world = self.world
+
+    def produce(self, *values: bytes, topic: str = "t", acks: int = -1, index: int = 0) -> Asked:
+        records = batch_of(*values, timestamp_ms=NOW_MS).encode()
+        data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+        body = {"acks": acks, "timeout": 1000, "transactional_id": None, "topic_data": data}
+        return Asked(self, ApiKey.PRODUCE, 9, body)
+
+    def fetch(
+        self,
+        *offsets: int,
+        topic: str = "t",
+        min_bytes: int = 1,
+        session: tuple[int, int] = (0, -1),
+    ) -> Asked:
+        partitions = [
+            {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+            for index, offset in enumerate(offsets)
+        ]
+        body = {
+            "max_wait": 500,
+            "min_bytes": min_bytes,
+            "max_bytes": 1 << 20,
+            "session_id": session[0],
+            "session_epoch": session[1],
+            "topics": [{"topic": topic, "partitions": partitions}] if partitions else [],
+        }
+        return Asked(self, ApiKey.FETCH, 12, body)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Conversation:
+    return Conversation(tmp_path)
+
+
+def error_of(asked: Asked) -> int:
+    if asked.api_key == ApiKey.PRODUCE:
+        return int(asked.answer.responses[0].partition_responses[0].error_code)
+    return int(asked.answer.responses[0].partitions[0].error_code)
+
+
+def test_with_flush_messages_the_answer_waits_for_the_disk(talk: Conversation) -> None:
+    partition = talk.node.create("t", flush_messages="1")
+    asked = talk.produce(b"a")
+    assert asked.sent == []
+    assert partition.log.recovery_point == 0
+    talk.world.settle()
+    assert error_of(asked) == ErrorCode.NONE
+    assert partition.log.recovery_point == 1
+
+
+def test_a_flush_that_fails_is_not_acknowledged(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = talk.node.create("t", flush_messages="1")
+    failed: list[StorageError] = []
+    partition.on_storage_error = lambda _, error: failed.append(error)
+    asked = talk.produce(b"a")
+
+    def refuse(_: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr("pykraft.core.log.flushing.Flush.run", refuse)
+    talk.world.settle()
+    assert error_of(asked) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.log.recovery_point == 0
+    assert len(failed) == 1
+
+
+def test_without_flush_messages_nothing_waits(talk: Conversation) -> None:
+    talk.node.create("t")
+    assert error_of(talk.produce(b"a")) == ErrorCode.NONE
+    assert not talk.world.jobs
+
+
+def test_a_refused_produce_without_acks_loses_its_connection(talk: Conversation) -> None:
+    asked = talk.produce(b"a", topic="unknown", acks=0)
+    assert asked.disconnected
+    assert asked.sent == []
+
+
+def test_a_batch_in_another_codec_is_compressed_by_a_worker_before_it_is_stored(
+    talk: Conversation,
+) -> None:
+    partition = talk.node.create("t", compression_type="zstd")
+    asked = talk.produce(b"a" * 1000)
+    assert partition.log.log_end_offset == 0
+    talk.world.settle()
+    assert error_of(asked) == ErrorCode.NONE
+    assert partition.log.size < 500
+
+
+def test_a_fetch_at_the_end_waits_until_a_record_comes(talk: Conversation) -> None:
+    talk.node.create("t")
+    asked = talk.fetch(0)
+    assert asked.sent == []
+    assert talk.broker.counters.node.fetch_purgatory == 1
+    talk.produce(b"a")
+    assert asked.answer.responses[0].partitions[0].high_watermark == 1
+    assert len(asked.answer.responses[0].partitions[0].records) > 0
+    assert talk.broker.counters.node.fetch_purgatory == 0
+
+
+def test_a_fetch_waits_for_min_bytes_of_all_its_partitions_together(talk: Conversation) -> None:
+    talk.node.create("t", partitions=2)
+    asked = talk.fetch(0, 0, min_bytes=500)
+    talk.produce(b"a" * 200)
+    assert asked.sent == []
+    talk.produce(b"a" * 200, index=1)
+    assert [len(p.records) > 200 for p in asked.answer.responses[0].partitions] == [True, True]
+
+
+def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is(
+    talk: Conversation,
+) -> None:
+    talk.node.create("t")
+    asked = talk.fetch(0)
+    talk.world.advance(499)
+    assert asked.sent == []
+    talk.world.advance(1)
+    assert error_of(asked) == ErrorCode.NONE
+    assert talk.broker.counters.node.fetch_expired == 1
+
+
+def test_a_client_that_hangs_up_leaves_nobody_waiting(talk: Conversation) -> None:
+    partition = talk.node.create("t")
+    asked = talk.fetch(0)
+    assert asked.context.on_close is not None
+    asked.context.on_close()
+    assert partition.fetch_waiters == []
+    assert talk.broker.counters.node.fetch_purgatory == 0
+    talk.world.advance(1000)
+    assert asked.sent == []
+
+
+def test_a_long_poll_ends_when_the_log_directory_fails(talk: Conversation) -> None:
+    partition = talk.node.create("t")
+    asked = talk.fetch(0)
+    partition.take_offline()
+    assert error_of(asked) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_an_incremental_answer_tells_only_what_is_new(talk: Conversation) -> None:
+    talk.node.create("t", partitions=2)
+    talk.produce(b"a")
+    first = talk.fetch(0, 0, session=(0, 0)).answer
+    assert [p.partition_index for p in first.responses[0].partitions] == [0, 1]
+    asked = talk.fetch(session=(first.session_id, 1))
+    assert [p.partition_index for p in asked.answer.responses[0].partitions] == [0]
+    talk.produce(b"b", index=1)
+    again = talk.fetch(1, session=(first.session_id, 2))
+    assert [p.partition_index for p in again.answer.responses[0].partitions] == [1]
+
+
+def test_an_empty_incremental_answer_has_no_topics(talk: Conversation) -> None:
+    talk.node.create("t")
+    session_id = talk.fetch(0, session=(0, 0), min_bytes=0).answer.session_id
+    assert session_id != 0
+    asked = talk.fetch(session=(session_id, 1))
+    talk.world.advance(500)
+    assert asked.answer.responses == []
+    assert asked.answer.session_id == session_id
+
+
+def test_the_first_batch_is_sent_whole_however_little_was_asked_for(talk: Conversation) -> None:
+    talk.node.create("t")
+    talk.produce(b"a" * 5000)
+    asked = Asked(
+        talk,
+        ApiKey.FETCH,
+        12,
+        {
+            "max_wait": 0,
+            "min_bytes": 1,
+            "max_bytes": 10,
+            "session_epoch": -1,
+            "topics": [
+                {
+                    "topic": "t",
+                    "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 10}],
+                }
+            ],
+        },
+    )
+    assert len(asked.answer.responses[0].partitions[0].records) > 5000
