@@ -7,6 +7,7 @@ checkpoint.
 
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ TAILS: dict[str, Damage] = {
 FLIPPED = "log-flipped-byte"
 
 
+@cache
 def batch(number: int) -> bytes:
     return batch_of(
         b"%06d" % number + random.Random(number).randbytes(BATCH_BYTES),
