@@ -14,6 +14,11 @@ from node_reports import nothing_left_running, pytest_runtest_makereport  # noqa
 from processes import KINDS, TARGET, Node, new_node
 
 _numbers = itertools.count(1)
+# Some records are of years ago, and retention would take them while a test looks at them.
+NO_RETENTION = {
+    "log.initial.task.delay.ms": "3600000",
+    "log.retention.check.interval.ms": "3600000",
+}
 
 NewTopicNamed = Callable[..., str]
 
@@ -21,7 +26,7 @@ NewTopicNamed = Callable[..., str]
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     assert TARGET in KINDS, f"TARGET must be one of {sorted(KINDS)}"
-    with new_node(TARGET, tmp_path_factory.mktemp(TARGET)) as node:
+    with new_node(TARGET, tmp_path_factory.mktemp(TARGET), NO_RETENTION) as node:
         yield node.start()
         node.stop()
 
@@ -49,8 +54,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     """Apache Kafka and pykraft side by side, whatever TARGET says."""
     folder = tmp_path_factory.mktemp("both")
     with (
-        new_node("kafka", folder / "kafka") as kafka,
-        new_node("pykraft", folder / "pykraft") as ours,
+        new_node("kafka", folder / "kafka", NO_RETENTION) as kafka,
+        new_node("pykraft", folder / "pykraft", NO_RETENTION) as ours,
     ):
         yield Both(kafka.start(), ours.start())
         kafka.stop()

@@ -1,5 +1,7 @@
 """Fetch with its sessions, ListOffsets, OffsetForLeaderEpoch and DeleteRecords, answered alike."""
 
+import time
+
 import pytest
 from batches import batch_of
 from differential import (
@@ -149,8 +151,25 @@ def test_a_fetch_that_waits_is_answered_when_its_time_is_over(stage: Stage) -> N
     topic = filled(stage)
     fetch(stage, 12, {topic: [partition(30)]}, max_wait=100, min_bytes=1)
     fetch(stage, 12, {topic: [partition(0)]}, max_wait=100, min_bytes=BIG)
-    # An error is told at once.
-    fetch(stage, 12, {topic: [partition(30), partition(0, 7)]}, max_wait=15_000, min_bytes=1)
+
+
+@same_answers
+def test_which_errors_are_told_at_once(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    other = {"unknown": [partition(0)]}
+    for wanted in (
+        {topic: [partition(0), partition(99, 1)]},
+        {topic: [partition(0), partition(0, 1, current_leader_epoch=9)]},
+        # Beside a partition that waits, one that is not known waits with it: a consumer of a
+        # deleted topic would otherwise ask without a pause.
+        {topic: [partition(0), partition(0, 7)]},
+        {topic: [partition(0)], **other},
+        {topic: [partition(0, 7)]},
+        other,
+    ):
+        started = time.monotonic()
+        fetch(stage, 12, wanted, max_wait=400, min_bytes=1)
+        stage.note("late" if time.monotonic() - started > 0.3 else "at once")
 
 
 def session(stage: Stage, version: int, topics: dict[str, list[dict[str, int]]]) -> int:
