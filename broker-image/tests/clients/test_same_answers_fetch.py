@@ -1,6 +1,6 @@
 """Fetch with its sessions, ListOffsets, OffsetForLeaderEpoch and DeleteRecords, answered alike."""
 
-import time
+from time import monotonic
 
 import pytest
 from batches import batch_of
@@ -167,9 +167,9 @@ def test_which_errors_are_told_at_once(stage: Stage) -> None:
         {topic: [partition(0, 7)]},
         other,
     ):
-        started = time.monotonic()
+        started = monotonic()
         fetch(stage, 12, wanted, max_wait=400, min_bytes=1)
-        stage.note("late" if time.monotonic() - started > 0.3 else "at once")
+        stage.note("late" if monotonic() - started > 0.3 else "at once")
 
 
 def session(stage: Stage, version: int, topics: dict[str, list[dict[str, int]]]) -> int:
