@@ -27,6 +27,7 @@ __all__ = [
     "RawClient",
     "cpu_seconds",
     "eventually",
+    "machine_cpu_seconds",
     "resident_bytes",
 ]
 
@@ -166,3 +167,10 @@ class Broker:
                 return client.ask(api[0], api[1], **values)
         except (OSError, ConnectionClosedError):
             return None
+
+
+def machine_cpu_seconds() -> float:
+    """What all processes together and the machine's host took from us since it started."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    user, nice, system, _idle, _wait, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")

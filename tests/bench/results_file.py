@@ -43,7 +43,9 @@ segment, so that nobody waits for the disk. p1 and p100 are partitions, 16KB and
 100 partitions a request holds about 1 MB of batches. MB/s are of values, without the overhead of
 batches. CPU is user and system time of the broker's process. The ratio is pykraft to Kafka. "client
 busy" is the load generator's share of one core beside Kafka and beside pykraft: near 100, the
-client was the limit. Rows with librdkafka promise no throughput: there the client is the limit.
+client was the limit; "others busy" is what everything else on the machine took. Before each round,
+the load runs until it costs the broker no less CPU time than before, so that the JVM has compiled
+what it will. Rows with librdkafka promise no throughput: there the client is the limit.
 
 {markdown(lines)}
 

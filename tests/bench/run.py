@@ -37,6 +37,8 @@ def main() -> int:
             run_round(kind, f"round {number}/{rounds}", patterns, durations, results)
     lines = results.lines()
     print(f"\n{markdown(lines)}\n\n{summary(lines)}")
+    if options.quick:
+        print("A quick run shows that it works; the JVM is still cold, so its figures say little.")
     if options.save:
         save(lines, rounds)
     return 0
@@ -63,7 +65,8 @@ def run_round(
     try:
         start, restart = all_of.start_row(), all_of.restart_row()
         measure(start, chosen(start))
-        all_of.warm_up(broker, durations)
+        say(f"{title} {kind:7} {'warm-up':34}", end="")
+        say(f"{all_of.warm_up(broker, durations)} times")
         for row in filter(chosen, all_of.all_rows()):
             measure(row)
         if chosen(restart):

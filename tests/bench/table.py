@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from brokers import KAFKA, PYKRAFT
-from rows import CLIENT, CPU_GB, IDLE, MB_S, P50, P99, RECORDS_S, RSS, START, Figures
+from rows import CLIENT, CPU_GB, IDLE, MB_S, OTHERS, P50, P99, RECORDS_S, RSS, START, Figures
 
 
 class Target(NamedTuple):
@@ -45,7 +45,10 @@ COLUMNS = (
     "",
     "krecords/s Kafka, pykraft",
     "client busy %",
+    "others busy %",
 )
+# Above this share of one core, what else ran on the machine makes the figures doubtful.
+OTHERS_PERCENT_MAX = 10
 
 
 class Line(NamedTuple):
@@ -58,6 +61,7 @@ class Line(NamedTuple):
     target: Target | None
     records: str
     client: str
+    others: float | None
 
     @property
     def ratio(self) -> float:
@@ -79,6 +83,7 @@ class Line(NamedTuple):
             verdict,
             self.records,
             self.client,
+            "" if self.others is None else f"{self.others:.0f}",
         )
 
 
@@ -105,12 +110,13 @@ def _lines(kind: str, row: str, found: dict[str, list[Figures]]) -> Iterator[Lin
     for figure in SHOWN:
         if figure not in kafka:
             continue
-        records = client = ""
+        records, client, others = "", "", None
         if figure == MB_S:
             records = f"{_number(kafka[RECORDS_S])}, {_number(pykraft[RECORDS_S])}"
             client = f"{kafka[CLIENT]:.0f}, {pykraft[CLIENT]:.0f}"
+            others = max(kafka[OTHERS], pykraft[OTHERS])
         target = TARGETS.get((kind, figure))
-        yield Line(row, figure, kafka[figure], pykraft[figure], target, records, client)
+        yield Line(row, figure, kafka[figure], pykraft[figure], target, records, client, others)
 
 
 def _medians(rounds: list[Figures]) -> Figures:
@@ -120,8 +126,8 @@ def _medians(rounds: list[Figures]) -> Figures:
 def markdown(lines: list[Line]) -> str:
     """The table, readable both as text and as Markdown."""
     cells = [COLUMNS, *(line.cells() for line in lines)]
-    widths = [max(len(row[n]) for row in cells) for n in range(len(COLUMNS))]
-    ruler = tuple("-" * max(3, width) for width in widths)
+    widths = [max(3, *(len(row[n]) for row in cells)) for n in range(len(COLUMNS))]
+    ruler = tuple("-" * width for width in widths)
     padded = (
         " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in (COLUMNS, ruler, *cells[1:])
@@ -132,7 +138,11 @@ def markdown(lines: list[Line]) -> str:
 def summary(lines: list[Line]) -> str:
     promised = [line for line in lines if line.target is not None]
     met = sum(line.is_met for line in promised)
-    return f"{met} of {len(promised)} targets met."
+    said = f"{met} of {len(promised)} targets met."
+    others = max((line.others for line in lines if line.others is not None), default=0)
+    if others > OTHERS_PERCENT_MAX:
+        said += f" Other processes took up to {others:.0f} % of a core: run it again alone."
+    return said
 
 
 def _number(value: float) -> str:
