@@ -7,6 +7,7 @@ controller, bind the listeners, register, be unfenced, accept clients. Stop: the
 import asyncio
 import json
 import logging
+import os
 import random
 import resource
 import signal
@@ -55,6 +56,8 @@ from pykraft.settings import Settings, advertise
 
 log = logging.getLogger("pykraft.node")
 
+# One for flushing, one for recompression, one spare: more would only queue for the disk.
+WORKERS = 3
 # As Kafka: a session may be taken over after two minutes without a request.
 FETCH_SESSION_EVICTION_MS = 120_000
 # How long a stop may take before what is still open is cut off.
@@ -86,7 +89,10 @@ def run(settings: Settings) -> int:
         loop.add_signal_handler(number, node.stop)
     loop.run_forever()
     loop.close()
-    return node.exit_code
+    # At once: Python would wait for worker threads, and one of them may hang in the disk.
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(node.exit_code)
 
 
 def raise_file_limit() -> None:
@@ -104,18 +110,22 @@ class Node:
         self.settings = settings
         self.exit_code = EXIT_OK
         self.stopping = False
-        self.world = RealWorld(loop)
-        self.identity = load_identity(
-            (*settings.log_dirs, settings.metadata_log_dir), settings.node_id
-        )
+        self.world = RealWorld(loop, "worker", WORKERS)
+        self.raft_world = RealWorld(loop, "raft", 1)
+        self.trash = RealWorld(loop, "trash", 1)
+        paths = tuple(dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir)))
+        # Locked before anything is read: what another process may change is worth nothing.
+        self.locks = {path: lock_directory(path) for path in paths}
+        self.identity = load_identity(paths, settings.node_id)
         self.logs = LogManager(
             [open_log_dir(path, self.identity.directory_ids[path]) for path in settings.log_dirs],
             self.world,
+            self.trash,
             self._on_dir_offline,
             lambda limit_ms: random.randrange(limit_ms) if limit_ms > 0 else 0,
             settings.producer_id_expiration_ms,
         )
-        self.controller = make_controller(settings, self.identity, self.world, self._fatal)
+        self.controller = make_controller(settings, self.identity, self.raft_world, self._fatal)
         self.incarnation = new_uuid()
         self.producer_ids = BlockProducerIds(settings.node_id, self.controller)
         self.broker = self._make_broker()
@@ -228,6 +238,12 @@ class Node:
 
     def _on_unfenced(self) -> None:
         self.producer_ids.broker_epoch = self.lifecycle.epoch
+        self.metadata.when_settled(self._open_doors)
+
+    def _open_doors(self) -> None:
+        """Every partition that we are to lead is led."""
+        if self.stopping or self.exit_code != EXIT_OK:
+            return
         tell_directories(self.broker, self.logs, self.broker.replicas)
         self.housekeeping.start()
         self.server.start()
@@ -274,7 +290,7 @@ class Node:
             return
         self.stopping = True
         log.info("stopping")
-        self.deadline = self.loop.call_later(STOP_SECONDS_MAX, self._end)
+        self.deadline = self.loop.call_later(STOP_SECONDS_MAX, self._give_up)
         if self.lifecycle.fenced or not self.settings.controlled_shutdown_enable:
             self._may_stop()
         else:
@@ -285,10 +301,30 @@ class Node:
         self.housekeeping.stop()
         self.server.stop_accepting()
         self.server.close_connections()
-        self.controller.stop(self._close_logs)
+        self.controller.stop(lambda: self.metadata.when_settled(self._drain))
+
+    def _drain(self) -> None:
+        """What flushes and checkpoints are under way must end, and tell how, before we close."""
+        self.world.when_idle(self._close_logs)
 
     def _close_logs(self) -> None:
-        self.logs.close(self.lifecycle.epoch, self.metadata.high_watermarks())
+        marks = self.metadata.high_watermarks()
+        # Nobody touches the logs any more; a worker closes them, so that the deadline counts.
+        self.world.in_worker(
+            lambda: self.logs.close(self.lifecycle.epoch, marks),
+            lambda _: self._end(),
+            self._not_closed,
+        )
+
+    def _not_closed(self, error: BaseException) -> None:
+        log.critical("the logs are not closed cleanly: %s", error)
+        self.exit_code = EXIT_FAILED
+        self._end()
+
+    def _give_up(self) -> None:
+        """A disk hangs, or something else of the world: the next start recovers."""
+        log.critical("not stopped after %s s; what hangs is left behind", STOP_SECONDS_MAX)
+        self.exit_code = EXIT_FAILED
         self._end()
 
     def _end(self) -> None:
@@ -298,12 +334,12 @@ class Node:
         self.server.close_connections()
         if self.http is not None:
             self.http.stop()
-        self.world.stop()
-        self.logs.release()
+        for world in (self.world, self.raft_world, self.trash):
+            world.stop()
         log.info("stopped")
         self.loop.stop()
 
 
 def open_log_dir(path: str, directory_id: Uuid) -> LogDir:
     disk = RealDisk(path)
-    return LogDir(path, directory_id, disk, lock_directory(path), OpenFiles(disk))
+    return LogDir(path, directory_id, disk, OpenFiles(disk))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pykraft.core.controller.brokers import our_features
+from pykraft.core.controller.controller import Controller, Outcome
 from pykraft.handlers.context import Broker
 from pykraft.ids import Uuid
 from pykraft.protocol.decoding import make_request
@@ -63,13 +64,22 @@ class BrokerLifecycle:
         )
         # A former process of this node may still be registered as alive. We hold the lock of its
         # log directory, so it is dead: no need to wait for its session to end.
-        self.broker.controller.submit(
-            lambda controller: controller.fence_dead_broker(self.broker.node_id), ignore
-        )
-        self.broker.controller.submit(
+        self._submit(lambda controller: controller.fence_dead_broker(self.broker.node_id), ignore)
+        self._submit(
             lambda controller: controller.register_broker(request, self.broker.world.now_ms()),
             self._registered,
         )
+
+    def _submit(
+        self,
+        operation: Callable[[Controller], Outcome],
+        done: Callable[[Mapping[str, Any]], None],
+    ) -> None:
+        try:
+            self.broker.controller.submit(operation, done)
+        except KafkaError as error:
+            # The controller is busy or gone; the next heartbeat tries again.
+            log.warning("the controller takes nothing on: %s", error)
 
     def _registered(self, reply: Mapping[str, Any]) -> None:
         code = ErrorCode(reply["error_code"])
@@ -96,14 +106,10 @@ class BrokerLifecycle:
                 "cordoned_log_dirs": [],
             },
         )
-        try:
-            self.broker.controller.submit(
-                lambda controller: controller.heartbeat(request, self.broker.world.now_ms()),
-                self._answered,
-            )
-        except KafkaError as error:
-            # The next heartbeat tries again.
-            log.warning("no heartbeat: %s", error)
+        self._submit(
+            lambda controller: controller.heartbeat(request, self.broker.world.now_ms()),
+            self._answered,
+        )
 
     def _answered(self, reply: Mapping[str, Any]) -> None:
         if reply["error_code"] != ErrorCode.NONE:
@@ -119,9 +125,7 @@ class BrokerLifecycle:
             return
         if self.fenced and not reply["is_fenced"]:
             self.fenced = False
-            self.broker.controller.submit(
-                lambda controller: controller.recover_leaders(self.broker.node_id), ignore
-            )
+            self._submit(lambda controller: controller.recover_leaders(self.broker.node_id), ignore)
             self.on_unfenced()
 
     def shut_down(self, may_stop: Callable[[], None]) -> None:

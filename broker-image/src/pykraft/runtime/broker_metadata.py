@@ -5,7 +5,8 @@ carried out once per batch: a topic of a thousand partitions is one round, not a
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 from pykraft import configs
 from pykraft.core.controller.image import (
@@ -15,6 +16,7 @@ from pykraft.core.controller.image import (
     PartitionImage,
     TopicImage,
 )
+from pykraft.core.controller.partitions import directory_of
 from pykraft.core.log.config import LogConfig
 from pykraft.core.replication.partition import Partition
 from pykraft.core.storage import StorageError
@@ -31,9 +33,12 @@ from pykraft.protocol.metadata_records import (
     RemoveTopicRecord,
 )
 from pykraft.runtime.directory_assignments import tell_directories
-from pykraft.runtime.log_manager import LogManager
+from pykraft.runtime.log_manager import HIGH_WATERMARKS, LogManager
 
 log = logging.getLogger("pykraft.metadata")
+
+# Partitions that are created or change hands before clients are served again: some 20 ms.
+PARTITIONS_PER_TURN = 50
 
 # Frequent records that change no answer to Metadata.
 UNSEEN_BY_CLIENTS = (NoOpRecord, ProducerIdsRecord)
@@ -45,6 +50,9 @@ class BrokerMetadata:
         self.logs = logs
         # Of topics that have no configs of their own; made anew when the broker's change.
         self.default_config: LogConfig | None = None
+        # Partitions whose change is committed and not yet carried out, in order.
+        self.pending: dict[tuple[Uuid, int], None] = {}
+        self.on_settled: Callable[[], None] | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -69,10 +77,33 @@ class BrokerMetadata:
             self.broker.metadata_cache.clear()
         for topic in removed:
             self._remove(topic)
-        hosted = [self._apply(topic_id, index) for topic_id, index in touched]
-        tell_directories(self.broker, self.logs, filter(None, hosted))
         for name in configured:
             self._configure(name)
+        idle = not self.pending
+        # A partition that waits already is carried out as the image then has it.
+        self.pending.update(touched)
+        if idle:
+            self._apply_some()
+
+    def _apply_some(self) -> None:
+        """Files are made and epochs written in turns, so that clients are served in between."""
+        hosted = []
+        for key in list(islice(self.pending, PARTITIONS_PER_TURN)):
+            del self.pending[key]
+            hosted.append(self._apply(*key))
+        tell_directories(self.broker, self.logs, filter(None, hosted))
+        if self.pending:
+            self.broker.world.call_later(0, self._apply_some)
+        elif self.on_settled is not None:
+            callback, self.on_settled = self.on_settled, None
+            callback()
+
+    def when_settled(self, callback: Callable[[], None]) -> None:
+        """Call back when all that is committed is carried out."""
+        if self.pending:
+            self.on_settled = callback
+        else:
+            callback()
 
     def _configured_by(self, record: ConfigRecord) -> set[str]:
         if record.resource_type == TOPIC:
@@ -90,7 +121,7 @@ class BrokerMetadata:
         for directory in self.logs.dirs:
             for (topic, index), opened in directory.logs.items():
                 partition = Partition(topic, opened.topic_id, index, opened, self._on_storage_error)
-                mark = directory.high_watermarks.get((topic, index), 0)
+                mark = directory.latest[HIGH_WATERMARKS].get((topic, index), 0)
                 partition.high_watermark = min(
                     max(mark, opened.log_start_offset), opened.log_end_offset
                 )
@@ -143,7 +174,9 @@ class BrokerMetadata:
 
     def _create(self, topic: TopicImage, index: int) -> Partition | None:
         try:
-            _, opened = self.logs.create(topic.name, index, topic.id, self.log_config(topic.name))
+            assigned = directory_of(topic.partitions[index], self.broker.node_id)
+            config = self.log_config(topic.name)
+            _, opened = self.logs.create(topic.name, index, topic.id, config, assigned)
         except StorageError as error:
             log.error("cannot create log %s-%s: %s", topic.name, index, error)
             return None

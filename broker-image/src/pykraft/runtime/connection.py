@@ -9,6 +9,7 @@ answer has been handed to the kernel. So a client that does not read is owed one
 what that answer holds of log files costs no memory.
 """
 
+import errno
 import logging
 import os
 import socket
@@ -64,7 +65,6 @@ class Connection:
         "broker",
         "busy",
         "closed",
-        "closing",
         "context",
         "fd",
         "filled",
@@ -115,7 +115,6 @@ class Connection:
         self.out: deque[bytes | memoryview | FilePart] = deque()
         self.busy = False
         self.handling = False
-        self.closing = False
         self.closed = False
         self.context: RequestContext | None = None
         self.last_active = time.monotonic()
@@ -353,7 +352,7 @@ class Connection:
             if isinstance(part, bytes):
                 pending.append(part)
             elif part.size < SENDFILE_BYTES_MIN:
-                pending.append(part.file.read_at(part.position, part.size))
+                pending.append(_read_whole(part))
             else:
                 self.out.append(b"".join(pending))
                 self.out.append(FilePart(part))
@@ -369,6 +368,11 @@ class Connection:
                     break
         except BlockingIOError:
             pass
+        except StorageError as error:
+            # The size is announced already, so the stream is lost.
+            log.error("closing the connection: %s", error, extra={"peer": self.peer})
+            self.close()
+            return
         except OSError:
             self.close()
             return
@@ -380,10 +384,7 @@ class Connection:
         """Send of the first part; True when all of it is out."""
         first = self.out[0]
         if isinstance(first, FilePart):
-            sent = os.sendfile(self.fd, first.file.fileno(), first.position, first.left)
-            if sent == 0:
-                # The file ended early: the size is already announced, so the stream is lost.
-                raise OSError("a log file is shorter than its index says")
+            sent = _send_file(self.fd, first)
             first.position += sent
             first.left -= sent
             done = first.left == 0
@@ -409,10 +410,7 @@ class Connection:
     def _next(self) -> None:
         """The answer is out: on to the next request, at once or when the loop comes round."""
         self.busy = False
-        if self.closing:
-            self.close()
-            return
-        if self.handling:
+        if self.handling or self.closed:
             return
         if self.backlog:
             self.busy = True
@@ -439,12 +437,6 @@ class Connection:
 
     # End
 
-    def finish(self) -> None:
-        """Close as soon as the answer under way is out: the node shuts down."""
-        self.closing = True
-        if not self.busy:
-            self.close()
-
     def close(self) -> None:
         if self.closed:
             return
@@ -461,6 +453,25 @@ class Connection:
         self.backlog = b""
         self.sock.close()
         self.on_closed(self)
+
+
+def _read_whole(part: FileSlice) -> bytes:
+    data = part.file.read_at(part.position, part.size)
+    if len(data) < part.size:
+        raise StorageError(f"{part.file.path} ends before byte {part.position + part.size}")
+    return data
+
+
+def _send_file(fd: int, part: FilePart) -> int:
+    try:
+        sent = os.sendfile(fd, part.file.fileno(), part.position, part.left)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise StorageError(f"{part.file.path}: {error.strerror}") from error
+        raise
+    if sent == 0:
+        raise StorageError(f"{part.file.path} ends before byte {part.position + part.left}")
+    return sent
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

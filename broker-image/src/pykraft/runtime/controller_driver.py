@@ -84,6 +84,8 @@ class ControllerDriver:
         # Who sees committed records sees transactions only once they have ended.
         self._committed = Transactions()
         self._in_flight: deque[_Appended] = deque()
+        # Operations that wait until a snapshot has been taken.
+        self._held: deque[tuple[Callable[[Controller], Outcome], Done]] = deque()
         self._timers: dict[str, Timer] = {}
         self._end_at_last_tick = -1
         raft.on_advance = self._on_advance
@@ -132,8 +134,14 @@ class ControllerDriver:
         # After a failed sync nobody knows what the disk has: nothing more may be acknowledged.
         if not self.raft.is_leader or self.is_stopped or self.raft.failed:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not active")
-        if len(self._in_flight) >= OPERATIONS_IN_FLIGHT_MAX:
+        if len(self._in_flight) + len(self._held) >= OPERATIONS_IN_FLIGHT_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the metadata log cannot follow")
+        if self._held or self._snapshot_is_overdue():
+            self._held.append((operation, done))
+            return
+        self._run(operation, done)
+
+    def _run(self, operation: Callable[[Controller], Outcome], done: Done) -> None:
         outcome = operation(self.controller)
         if outcome.records:
             self._append(outcome, done)
@@ -197,6 +205,17 @@ class ControllerDriver:
                 assert batch.reply is not None
                 batch.done(batch.reply)
         self._snapshot_if_due()
+        while self._held and not self._snapshot_is_overdue():
+            self._run(*self._held.popleft())
+
+    def _snapshot_is_overdue(self) -> bool:
+        """A snapshot needs a moment in which all is committed.
+
+        Under steady load there is none, so that at twice the size new operations wait for one.
+        """
+        return self.raft.bytes_since_snapshot >= 2 * self.times.snapshot_bytes and bool(
+            self._in_flight
+        )
 
     def _snapshot_if_due(self) -> None:
         if self.is_stopped or not self.raft.is_all_committed or self._committed.is_open:
@@ -221,14 +240,15 @@ class ControllerDriver:
 
     def _no_op(self) -> None:
         end = self.raft.log.log_end_offset
-        if end == self._end_at_last_tick and self.raft.is_leader:
+        if end == self._end_at_last_tick and self.raft.is_leader and not self.raft.failed:
             self.submit(lambda _: Outcome([NoOpRecord()]), _ignore)
             end += 1
         self._end_at_last_tick = end
 
     def _fence_silent(self) -> None:
         mine = self.controller.config.node_id
-        if self.raft.is_leader and any(b != mine for b in self.controller.image.brokers):
+        others = any(broker != mine for broker in self.controller.image.brokers)
+        if self.raft.is_leader and not self.raft.failed and others:
             now_ms = self.world.now_ms()
             self.submit(lambda controller: controller.fence_silent_brokers(now_ms), _ignore)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from typing_extensions import Buffer
 
-from pykraft.core.storage import StorageError
+from pykraft.core.storage import AbsentError, StorageError
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def _storage_errors(path: str, *, may_be_absent: bool = False) -> Iterator[None]
         yield
     except OSError as error:
         if may_be_absent and isinstance(error, FileNotFoundError):
-            raise
+            raise AbsentError(f"{path}: {error.strerror}") from error
         raise StorageError(f"{path}: {error.strerror}") from error
 
 
@@ -161,7 +161,7 @@ class RealDisk:
                 shutil.rmtree(full)
 
     def sync_dir(self, path: str = "") -> None:
-        with _storage_errors(path):
+        with _storage_errors(path, may_be_absent=True):
             self._sync_folder(self._prefix + path)
 
     def _sync_folder(self, full: str) -> None:

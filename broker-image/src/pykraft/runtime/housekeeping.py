@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 
 from pykraft.core.log.config import LONG_MAX
+from pykraft.core.log.flushing import Flush
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker
 from pykraft.runtime.broker_metadata import BrokerMetadata
-from pykraft.runtime.log_manager import LogDir, LogManager
+from pykraft.runtime.log_manager import LogDir, LogManager, TopicPartition
 
 log = logging.getLogger("pykraft.housekeeping")
 
@@ -40,7 +41,8 @@ class Housekeeping:
         self.logs = logs
         self.metadata = metadata
         self.timers: dict[str, asyncio.TimerHandle] = {}
-        self.flushing: set[PartitionLog] = set()
+        # Paths of the directories in which a flush runs.
+        self.flushing: set[str] = set()
         self.stopped = False
 
     def start(self) -> None:
@@ -89,59 +91,68 @@ class Housekeeping:
         due = self.timers["lag"].when()
         self.broker.counters.node.loop_lagged(max(0, int((self.loop.time() - due) * 1e9)))
 
-    # Flushing: the worker syncs, the loop then moves the recovery point.
+    # Flushing: the worker syncs, the loop then moves the recovery points.
 
     def flush(self) -> None:
+        """One job per directory, so that a thousand new logs do not fill the queue."""
         now_ms = self.broker.world.now_ms()
         for directory in self.logs.dirs:
-            if not directory.online:
+            if not directory.online or directory.path in self.flushing:
                 continue
+            due = []
             for opened in directory.logs.values():
-                if opened.needs_flush(now_ms) and opened not in self.flushing:
-                    self._flush_one(directory, opened)
+                flush = self._begin(opened) if opened.needs_flush(now_ms) else None
+                if flush is not None:
+                    due.append((opened, flush))
+            if due:
+                self._flush_all(directory, due, now_ms)
 
-    def _flush_one(self, directory: LogDir, opened: PartitionLog) -> None:
-        now_ms = self.broker.world.now_ms()
+    def _begin(self, opened: PartitionLog) -> Flush | None:
         # What a roll left behind is synced soon; the active segment only when the configs say so.
         config = opened.config
         never = config.flush_messages == config.flush_ms == LONG_MAX
-        flush = opened.begin_flush(sealed_only=never)
-        if flush is None:
-            return
-        self.flushing.add(opened)
+        return opened.begin_flush(sealed_only=never)
+
+    def _flush_all(
+        self, directory: LogDir, due: list[tuple[PartitionLog, Flush]], now_ms: int
+    ) -> None:
+        self.flushing.add(directory.path)
         began_ns = time.perf_counter_ns()
 
+        def work() -> None:
+            for _, flush in due:
+                flush.run()
+
         def done(_: None) -> None:
-            self.flushing.discard(opened)
-            self.broker.counters.node.log_flushes += 1
-            self.broker.counters.node.log_flush_ns += time.perf_counter_ns() - began_ns
-            opened.finish_flush(flush, now_ms)
+            self.flushing.discard(directory.path)
+            node = self.broker.counters.node
+            node.log_flushes += len(due)
+            node.log_flush_ns += time.perf_counter_ns() - began_ns
+            for opened, flush in due:
+                opened.finish_flush(flush, now_ms)
 
         def failed(error: BaseException) -> None:
-            self.flushing.discard(opened)
+            self.flushing.discard(directory.path)
             if not isinstance(error, StorageError):
                 raise error
             self.logs.fail(directory, error)
 
-        self.broker.world.in_worker(flush.run, done, failed)
+        self.broker.world.in_worker(work, done, failed)
 
     # Retention
 
     def enforce_retention(self) -> None:
-        work = [
-            (directory, opened)
-            for directory in self.logs.dirs
-            if directory.online
-            for opened in directory.logs.values()
-        ]
-        self._enforce_some(work)
+        self._enforce_some([(d, key) for d in self.logs.dirs if d.online for key in list(d.logs)])
 
-    def _enforce_some(self, work: list[tuple[LogDir, PartitionLog]]) -> None:
+    def _enforce_some(self, work: list[tuple[LogDir, TopicPartition]]) -> None:
         now_ms = self.broker.world.now_ms()
-        for directory, opened in work[:LOGS_PER_TURN]:
-            mark = self._high_watermark(opened)
+        for directory, key in work[:LOGS_PER_TURN]:
+            # By name and not by object: the topic may have been deleted since the last turn.
+            opened = directory.logs.get(key)
+            if opened is None or not directory.online:
+                continue
             try:
-                doomed = opened.enforce_retention(now_ms, mark)
+                doomed = opened.enforce_retention(now_ms, self._high_watermark(key))
             except StorageError as error:
                 self.logs.fail(directory, error)
                 continue
@@ -150,10 +161,9 @@ class Housekeeping:
         if rest and not self.stopped:
             self.loop.call_soon(self._enforce_some, rest)
 
-    def _high_watermark(self, opened: PartitionLog) -> int | None:
+    def _high_watermark(self, key: TopicPartition) -> int | None:
         """What is not committed yet must not be deleted, however old it is."""
-        topic, _, index = opened.name.rpartition("-")
-        partition = self.broker.replicas.by_name.get(topic, {}).get(int(index))
+        partition = self.broker.replicas.by_name.get(key[0], {}).get(key[1])
         return partition.high_watermark if partition is not None else None
 
     def _expire_producers(self) -> None:

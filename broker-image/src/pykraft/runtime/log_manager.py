@@ -9,6 +9,7 @@ import fcntl
 import logging
 import os
 import re
+import threading
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -31,12 +32,14 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 METADATA_LOG = "__cluster_metadata-0"
 FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)")
+DELETED_FOLDER = re.compile(r".+-\d+\.[0-9a-f]{32}-delete")
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 # Linux allows a file name of 255 bytes; Kafka cuts the topic's name to keep within it.
 FOLDER_NAME_BYTES_MAX = 255
 
 TopicPartition = tuple[str, int]
+ConfigOf = Callable[[str, Uuid, int], LogConfig | None]
 
 
 @dataclass(slots=True)
@@ -44,18 +47,20 @@ class LogDir:
     path: str
     id: Uuid
     disk: RealDisk
-    lock: IO[str]
     # Open files of older segments, shared by the logs so that the bound holds for all.
     files: OpenFiles
     online: bool = True
     was_clean: bool = False
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
-    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
-    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
-    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    # What each checkpoint file was last told.
-    written: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    # What each checkpoint file says, or will say when the writer that is under way has ended:
+    # a writer takes the newest, under the lock, so that an old state never comes last.
+    latest: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     writing: set[str] = field(default_factory=set)
+    write_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, path: str) -> None:
+        with self.write_lock:
+            write_checkpoint(self.disk, path, self.latest[path])
 
 
 class DirectoryInUse(Exception):
@@ -76,10 +81,13 @@ def lock_directory(path: str) -> IO[str]:
 
 
 class LogManager:
+    """`trash` is the world that deletes files: slowly, and in nobody's way."""
+
     def __init__(
         self,
         dirs: list[LogDir],
         world: World,
+        trash: World,
         on_offline: Callable[[LogDir, StorageError], None],
         new_jitter: Callable[[int], int],
         producer_expiration_ms: int,
@@ -87,6 +95,7 @@ class LogManager:
         self.producer_expiration_ms = producer_expiration_ms
         self.dirs = dirs
         self.world = world
+        self.trash = trash
         self.on_offline = on_offline
         self.new_jitter = new_jitter
 
@@ -94,39 +103,45 @@ class LogManager:
 
     def read_checkpoints(self) -> None:
         for directory in self.dirs:
-            disk = directory.disk
-            directory.was_clean = disk.exists(CLEAN_SHUTDOWN)
-            directory.recovery_points = read_checkpoint(disk, RECOVERY_POINTS)
-            directory.log_starts = read_checkpoint(disk, LOG_STARTS)
-            directory.high_watermarks = read_checkpoint(disk, HIGH_WATERMARKS)
+            directory.was_clean = directory.disk.exists(CLEAN_SHUTDOWN)
+            for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+                directory.latest[path] = read_checkpoint(directory.disk, path)
 
-    def load(self, config_of: Callable[[str, Uuid, int], LogConfig | None]) -> int:
-        """Open every log; `config_of` says None of a log that the metadata do not know."""
-        count = 0
+    def load(self, config_of: ConfigOf) -> int:
+        """Open every log; `config_of` says None of a log that the metadata do not know.
+
+        A directory that fails goes offline, and the others are served.
+        """
         for directory in self.dirs:
-            for name in directory.disk.list():
-                if name == METADATA_LOG or not directory.disk.is_dir(name):
-                    continue
-                if name.endswith(DELETED_SUFFIX):
-                    self._delete_later(directory, name, 0)
-                    continue
-                match = FOLDER_NAME.fullmatch(name)
-                if match is not None:
-                    count += self._load_one(
-                        directory, match["topic"], int(match["index"]), config_of
-                    )
-            # The next start is clean only if this run ends cleanly.
-            directory.disk.delete(CLEAN_SHUTDOWN)
-            directory.disk.sync_dir()
-        return count
+            try:
+                self._load_directory(directory, config_of)
+            except StorageError as error:
+                self.fail(directory, error)
+        return sum(len(directory.logs) for directory in self.dirs)
+
+    def _load_directory(self, directory: LogDir, config_of: ConfigOf) -> None:
+        for name in directory.disk.list():
+            if name == METADATA_LOG or not directory.disk.is_dir(name):
+                continue
+            if DELETED_FOLDER.fullmatch(name):
+                self._delete_later(directory, name, 0)
+                continue
+            match = FOLDER_NAME.fullmatch(name)
+            if match is not None:
+                self._load_one(directory, match["topic"], int(match["index"]), config_of)
+            elif not name.endswith(STRAY_SUFFIX):
+                log.warning("folder %s in %s is not a log; left alone", name, directory.path)
+        # The next start is clean only if this run ends cleanly.
+        directory.disk.delete(CLEAN_SHUTDOWN)
+        directory.disk.sync_dir()
 
     def _load_one(
         self,
         directory: LogDir,
         topic: str,
         index: int,
-        config_of: Callable[[str, Uuid, int], LogConfig | None],
-    ) -> int:
+        config_of: ConfigOf,
+    ) -> None:
         name = f"{topic}-{index}"
         topic_id = PartitionLog.read_topic_id(directory.disk, name)
         config = config_of(topic, topic_id, index) if topic_id is not None else None
@@ -135,9 +150,17 @@ class LogManager:
             stray = folder_name(topic, index, STRAY_SUFFIX)
             log.warning("log %s is not in the metadata; renamed to %s", name, stray)
             directory.disk.rename(name, stray)
-            return 0
-        self._open(directory, (topic, index), config, topic_id, clean=directory.was_clean)
-        return 1
+            return
+        key = (topic, index)
+        self._open(
+            directory,
+            key,
+            config,
+            topic_id,
+            clean=directory.was_clean,
+            recovery_point=directory.latest[RECOVERY_POINTS].get(key, 0),
+            log_start_offset=directory.latest[LOG_STARTS].get(key, 0),
+        )
 
     def _open(
         self,
@@ -147,6 +170,8 @@ class LogManager:
         topic_id: Uuid | None,
         *,
         clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
     ) -> PartitionLog:
         opened = PartitionLog.open(
             directory.disk,
@@ -154,8 +179,8 @@ class LogManager:
             config,
             now_ms=self.world.now_ms(),
             clean=clean,
-            recovery_point=directory.recovery_points.get(key, 0),
-            log_start_offset=directory.log_starts.get(key, 0),
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
             topic_id=topic_id,
             new_jitter=self.new_jitter,
             files=directory.files,
@@ -174,18 +199,44 @@ class LogManager:
         return None
 
     def create(
-        self, topic: str, index: int, topic_id: Uuid, config: LogConfig
+        self, topic: str, index: int, topic_id: Uuid, config: LogConfig, assigned: Uuid | None
     ) -> tuple[LogDir, PartitionLog]:
-        """A new log in the online directory that has the fewest. Raises StorageError."""
-        online = [directory for directory in self.dirs if directory.online]
-        if not online:
-            raise StorageError("no log directory is online")
-        directory = min(online, key=lambda d: len(d.logs))
+        """A new log in its assigned directory, or in the one that has the fewest.
+
+        Raises StorageError, also when the assigned directory is offline: the log is there, and an
+        empty one elsewhere would hide it.
+        """
+        directory = self._choose(assigned)
+        key = (topic, index)
         try:
-            return directory, self._open(directory, (topic, index), config, topic_id, clean=True)
+            self._forget_namesakes(directory, key)
+            return directory, self._open(directory, key, config, topic_id, clean=True)
         except StorageError as error:
             self.fail(directory, error)
             raise
+
+    def _choose(self, assigned: Uuid | None) -> LogDir:
+        for directory in self.dirs:
+            if directory.id == assigned:
+                if not directory.online:
+                    raise StorageError(f"log directory {directory.path} is offline")
+                return directory
+        online = [directory for directory in self.dirs if directory.online]
+        if not online:
+            raise StorageError("no log directory is online")
+        return min(online, key=lambda each: len(each.logs))
+
+    def _forget_namesakes(self, directory: LogDir, key: TopicPartition) -> None:
+        """A deleted topic of the same name may still be in the checkpoints.
+
+        After a crash its offsets would be taken for those of the new log, and cut it. So they go,
+        synced, before the new log exists; all of them at once, since a topic has many partitions.
+        """
+        for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+            known = directory.latest.get(path, {})
+            if key in known:
+                directory.latest[path] = {k: v for k, v in known.items() if k in directory.logs}
+                directory.write(path)
 
     def remove(self, topic: str, index: int) -> None:
         """Take a log out of service; its files go after file.delete.delay.ms."""
@@ -194,9 +245,6 @@ class LogManager:
             return
         directory, opened = found
         del directory.logs[topic, index]
-        directory.recovery_points.pop((topic, index), None)
-        directory.log_starts.pop((topic, index), None)
-        directory.high_watermarks.pop((topic, index), None)
         doomed = folder_name(topic, index, DELETED_SUFFIX)
         try:
             opened.close(clean=False)
@@ -208,11 +256,14 @@ class LogManager:
 
     def _delete_later(self, directory: LogDir, path: str, delay_ms: int) -> None:
         def delete() -> None:
-            self.world.in_worker(
-                lambda: directory.disk.delete(path), _ignore, lambda e: self._failed(directory, e)
-            )
+            if directory.online:
+                self.trash.in_worker(
+                    lambda: directory.disk.delete(path),
+                    _ignore,
+                    lambda e: self._failed(directory, e),
+                )
 
-        self.world.call_later(delay_ms, delete)
+        self.trash.call_later(delay_ms, delete)
 
     def delete_segments(self, directory: LogDir, paths: Iterable[str], delay_ms: int) -> None:
         for path in paths:
@@ -262,12 +313,12 @@ class LogManager:
         """
         if not directory.online or path in directory.writing:
             return
-        if directory.written.get(path) == offsets:
+        if directory.latest.get(path) == offsets:
             return
-        directory.written[path] = offsets
+        directory.latest[path] = offsets
         directory.writing.add(path)
         self.world.in_worker(
-            lambda: write_checkpoint(directory.disk, path, offsets),
+            lambda: directory.write(path),
             lambda _: directory.writing.discard(path),
             lambda error: self._failed(directory, error),
         )
@@ -277,13 +328,20 @@ class LogManager:
         for directory in self.dirs:
             total = usable = -1
             if directory.online:
-                stat = os.statvfs(directory.path)
-                total, usable = stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+                total, usable = self._space(directory)
             names = frozenset(f"{topic}-{index}" for topic, index in directory.logs)
             found.append(
                 LogDirectory(directory.path, directory.id, directory.online, total, usable, names)
             )
         return found
+
+    def _space(self, directory: LogDir) -> tuple[int, int]:
+        try:
+            stat = os.statvfs(directory.path)
+        except OSError as error:
+            self.fail(directory, StorageError(f"{directory.path}: {error.strerror}"))
+            return -1, -1
+        return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
 
     # The end
 
@@ -303,15 +361,13 @@ class LogManager:
         for opened in directory.logs.values():
             opened.close(clean=True)
         marks = {k: v for k, v in high_watermarks.items() if k in directory.logs}
-        write_checkpoint(directory.disk, RECOVERY_POINTS, _recovery_points(directory))
-        write_checkpoint(directory.disk, LOG_STARTS, _log_starts(directory))
-        write_checkpoint(directory.disk, HIGH_WATERMARKS, marks)
+        directory.latest[RECOVERY_POINTS] = _recovery_points(directory)
+        directory.latest[LOG_STARTS] = _log_starts(directory)
+        directory.latest[HIGH_WATERMARKS] = marks
+        for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+            directory.write(path)
         said = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
         directory.disk.write_atomically(CLEAN_SHUTDOWN, said.encode())
-
-    def release(self) -> None:
-        for directory in self.dirs:
-            directory.lock.close()
 
 
 def _recovery_points(directory: LogDir) -> dict[TopicPartition, int]:

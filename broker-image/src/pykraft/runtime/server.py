@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import time
 
+from pykraft.core.log.files import OPEN_FILES_MAX
 from pykraft.handlers.context import Broker
 from pykraft.runtime.connection import SCRATCH_BYTES, Connection
 from pykraft.runtime.dispatch import Routes
@@ -21,6 +23,9 @@ BACKLOG_MIN = 1024
 SWEEP_S = 5.0
 # How long accepting rests when the process is out of file descriptors.
 ACCEPT_REST_S = 1.0
+# Open files of older segments, the metadata log, checkpoints, HTTP. Each hosted partition has its
+# active segment open besides.
+FILES_RESERVED = OPEN_FILES_MAX + 128
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -37,6 +42,8 @@ class Server:
         # All connections read into this one; what must outlive a call is copied out of it.
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.sweeper: asyncio.TimerHandle | None = None
+        # A client must not be able to take the file that an append or a roll needs.
+        self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_RESERVED
 
     def listen(self, name: str, host: str, port: int) -> int:
         """Bind and listen; the port that was bound. Raises OSError."""
@@ -106,6 +113,8 @@ class Server:
         settings = self.broker.settings
         if len(self.connections) >= settings.max_connections:
             return f"{len(self.connections)} are open; max.connections={settings.max_connections}"
+        if len(self.connections) >= self.files_max - len(self.broker.replicas):
+            return f"{len(self.connections)} are open, and logs need the rest of the file limit"
         limit = settings.max_connections_per_ip_overrides.get(ip, settings.max_connections_per_ip)
         if self.per_ip.get(ip, 0) >= limit:
             return f"{ip} has {self.per_ip[ip]} open; max.connections.per.ip={limit}"
@@ -138,8 +147,9 @@ class Server:
         idle_s = self.broker.settings.connections_max_idle_ms / 1000
         for connection in list(self.connections):
             silent = now - connection.last_active
-            if silent > idle_s:
+            if 0 <= idle_s < silent:
                 self.broker.counters.node.connections_idle_closed += 1
+                log.info("closing an idle connection", extra={"peer": connection.peer})
                 connection.close()
             elif silent > SWEEP_S:
                 connection.trim()

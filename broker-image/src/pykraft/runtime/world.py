@@ -8,16 +8,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# One for fsync and deletion, one for recompression, one spare: more would only queue for the disk.
-WORKERS = 3
-
 
 class RealWorld:
-    """Implements handlers.context.World on an event loop."""
+    """Implements handlers.context.World on an event loop.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    A node has several, so that what is urgent never queues behind what is slow: the metadata log
+    has a thread of its own, deleting files has one, and everything else shares a few.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, threads: int) -> None:
         self.loop = loop
-        self.workers = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="worker")
+        self.workers = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        # Jobs whose outcome has not been told on the loop yet.
+        self.outstanding = 0
+        self._when_idle: Callable[[], None] | None = None
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -32,12 +36,17 @@ class RealWorld:
         failed: Callable[[BaseException], None],
     ) -> None:
         def settle(future: "Future[T]") -> None:
-            error = future.exception()
-            if error is not None:
-                failed(error)
-            else:
-                done(future.result())
+            self.outstanding -= 1
+            try:
+                error = future.exception()
+                if error is not None:
+                    failed(error)
+                else:
+                    done(future.result())
+            finally:
+                self._tell_if_idle()
 
+        self.outstanding += 1
         future = self.workers.submit(work)
         future.add_done_callback(lambda f: self._on_loop(settle, f))
 
@@ -46,5 +55,16 @@ class RealWorld:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(settle, future)
 
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once every job is done and told."""
+        self._when_idle = callback
+        self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
+        if self._when_idle is not None and self.outstanding == 0:
+            callback, self._when_idle = self._when_idle, None
+            callback()
+
     def stop(self) -> None:
-        self.workers.shutdown(wait=True)
+        """Start no more jobs; those that run are not waited for."""
+        self.workers.shutdown(wait=False, cancel_futures=True)
