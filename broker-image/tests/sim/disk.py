@@ -10,7 +10,7 @@ from random import Random
 
 from typing_extensions import Buffer
 
-from pykraft.core.storage import StorageError
+from pykraft.core.storage import AbsentError, StorageError
 
 SECTOR_BYTES = 512
 Entries = dict[str, "Inode"]
@@ -131,7 +131,7 @@ class SimDisk:
         inode = self._entries.get(path)
         if inode is None:
             if not create or readonly:
-                raise FileNotFoundError(path)
+                raise AbsentError(path)
             self.may_fail(path)
             inode = self._link(path, Inode())
         return SimFile(self, path, inode)
@@ -148,7 +148,7 @@ class SimDisk:
 
     def list(self, path: str = "") -> list[str]:
         if path not in self._folders:
-            raise FileNotFoundError(path)
+            raise AbsentError(path)
         prefix = f"{path}/" if path else ""
         names = {*self._entries, *self._folders} - {""}
         inside = (name[len(prefix) :] for name in names if name.startswith(prefix))
@@ -165,7 +165,7 @@ class SimDisk:
 
     def _inode(self, path: str) -> Inode:
         if path not in self._entries:
-            raise FileNotFoundError(path)
+            raise AbsentError(path)
         return self._entries[path]
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
@@ -198,5 +198,7 @@ class SimDisk:
         self._later(path, lambda: self._durable.pop(path, None) and None)
 
     def sync_dir(self, path: str = "") -> None:
+        if path not in self._folders:
+            raise AbsentError(path)
         for op in self._pending.pop(path, []):
             op()

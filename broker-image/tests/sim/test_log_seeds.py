@@ -17,7 +17,7 @@ from pykraft.core.log.config import LogConfig
 from pykraft.core.log.flushing import Flush
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.core.log.producer_state import ProducerState
-from pykraft.core.storage import StorageError
+from pykraft.core.storage import AbsentError, StorageError
 from pykraft.ids import Uuid
 from pykraft.records.batch import read_header
 from pykraft.records.records import Record, build_batch, iterate
@@ -388,6 +388,13 @@ def test_the_simulated_disk_does_lose_what_was_not_synced() -> None:
         assert data.startswith(b"synced")
         lost += data != b"synced and not"
     assert lost > 5
+
+
+def test_the_simulated_disk_knows_what_is_absent() -> None:
+    disk = SimDisk()
+    for ask in (disk.open, disk.read, disk.size_of, disk.list, disk.sync_dir):
+        with pytest.raises(AbsentError):
+            ask("absent")
 
 
 @pytest.mark.parametrize("synced", [True, False])

@@ -14,6 +14,10 @@ class StorageError(Exception):
     """The disk refused: full, read-only, failing. The log directory goes offline."""
 
 
+class AbsentError(StorageError, FileNotFoundError):
+    """A file or folder is not there: for who expects that, no failure; for all others, one."""
+
+
 class File(Protocol):
     """An open file. `size` is kept by the object: reading it costs no system call."""
 
@@ -38,17 +42,18 @@ class File(Protocol):
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False, readonly: bool = False) -> File:
-        """Open for appending (after the last byte) or for reading. FileNotFoundError if absent."""
+        """Open for appending (after the last byte) or for reading. AbsentError if absent."""
 
     def list(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
+        """Names in a directory, sorted. AbsentError if absent."""
 
     def exists(self, path: str) -> bool: ...
 
-    def size_of(self, path: str) -> int: ...
+    def size_of(self, path: str) -> int:
+        """AbsentError if absent."""
 
     def read(self, path: str) -> bytes:
-        """A whole small file. FileNotFoundError if absent."""
+        """A whole small file. AbsentError if absent."""
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """Write `path`.tmp, sync it, rename it over `path`, sync the directory."""
@@ -61,4 +66,5 @@ class Disk(Protocol):
     def delete(self, path: str) -> None:
         """A file or a whole directory; absent is not an error."""
 
-    def sync_dir(self, path: str = "") -> None: ...
+    def sync_dir(self, path: str = "") -> None:
+        """AbsentError if it is absent, because it was renamed, say."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykraft.core.storage import Disk, File, StorageError
+from pykraft.core.storage import AbsentError, Disk, File, StorageError
 from pykraft.runtime.disk import RealDisk, RealFile
 
 
@@ -56,8 +56,8 @@ def test_a_write_that_fails_half_way_leaves_nothing(
 
 
 def test_absence_is_told_from_failure(disk: RealDisk) -> None:
-    for ask in (disk.open, disk.read, disk.size_of, disk.list):
-        with pytest.raises(FileNotFoundError):
+    for ask in (disk.open, disk.read, disk.size_of, disk.list, disk.sync_dir):
+        with pytest.raises(AbsentError, match="absent: No such file"):
             ask("absent")
     with pytest.raises(StorageError):
         disk.rename("absent", "other")

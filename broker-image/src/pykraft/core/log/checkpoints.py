@@ -8,7 +8,7 @@ orders 1 88
 
 from collections.abc import Mapping
 
-from pykraft.core.storage import Disk
+from pykraft.core.storage import AbsentError, Disk
 
 VERSION = "0"
 TopicPartition = tuple[str, int]
@@ -41,7 +41,7 @@ def read_lines(disk: Disk, path: str) -> list[str] | None:
     """The lines after the count; None when the file is absent, cut or of another version."""
     try:
         text = disk.read(path).decode()
-    except (FileNotFoundError, UnicodeDecodeError):
+    except (AbsentError, UnicodeDecodeError):
         return None
     version, _, rest = text.partition("\n")
     count, _, body = rest.partition("\n")

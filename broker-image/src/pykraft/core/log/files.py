@@ -20,7 +20,7 @@ class OpenFiles:
         self._open: OrderedDict[str, File] = OrderedDict()
 
     def get(self, path: str) -> File:
-        """Raises FileNotFoundError, StorageError."""
+        """Raises AbsentError, StorageError."""
         file = self._open.get(path)
         if file is None:
             file = self.disk.open(path, readonly=True)

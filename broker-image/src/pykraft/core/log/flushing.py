@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from pykraft.core.log.config import LogConfig
 from pykraft.core.log.segment import Segment
-from pykraft.core.storage import Disk, File
+from pykraft.core.storage import AbsentError, Disk, File
 
 
 class Flush:
@@ -34,7 +35,7 @@ class Flush:
         for path in self.paths:
             try:
                 opened = self._disk.open(path, readonly=True)
-            except FileNotFoundError:
+            except AbsentError:
                 # Retention was faster.
                 continue
             try:
@@ -44,16 +45,33 @@ class Flush:
         if self.file is not None:
             self.file.sync()
         for folder in self.folders:
-            self._disk.sync_dir(folder)
+            try:
+                self._disk.sync_dir(folder)
+            except AbsentError:
+                # The topic was deleted meanwhile, and its folder renamed.
+                continue
 
 
 class Unsynced:
-    """What a power failure would take: sealed segments, small files, entries of folders."""
+    """What a power failure would take: sealed segments, small files, entries of folders, and of
+    the records those from `recovery_point` on."""
 
-    __slots__ = ("_disk", "folders", "paths", "segments", "truncations")
+    __slots__ = (
+        "_disk",
+        "folders",
+        "last_flush_ms",
+        "paths",
+        "recovery_point",
+        "segments",
+        "truncations",
+    )
 
-    def __init__(self, disk: Disk, segments: list[Segment]) -> None:
+    def __init__(
+        self, disk: Disk, segments: list[Segment], *, recovery_point: int, now_ms: int
+    ) -> None:
         self._disk = disk
+        self.recovery_point = recovery_point
+        self.last_flush_ms = now_ms
         self.segments = segments
         self.paths: set[str] = set()
         self.folders: set[str] = set()
@@ -65,6 +83,27 @@ class Unsynced:
     def forget(self, gone: Sequence[Segment]) -> None:
         """Deleted, or cut and synced for that."""
         self.segments = [segment for segment in self.segments if segment not in gone]
+
+    def is_due(self, end_offset: int, config: LogConfig, now_ms: int) -> bool:
+        """Does a sealed segment wait, or is a limit of the topic reached?"""
+        if self.segments:
+            return True
+        unflushed = end_offset - self.recovery_point
+        return unflushed > 0 and (
+            unflushed >= config.flush_messages or now_ms - self.last_flush_ms >= config.flush_ms
+        )
+
+    def finish(self, flush: Flush, now_ms: int) -> None:
+        if flush.truncations == self.truncations:
+            # A segment that was sealed meanwhile has indexes that are not yet synced.
+            reached = min([flush.end_offset, *(s.base_offset for s in self.segments)])
+            self.recovery_point = max(self.recovery_point, reached)
+            self.last_flush_ms = now_ms
+
+    def cut(self, end_offset: int) -> None:
+        """The log ends there now; a flush that is under way says nothing of what comes next."""
+        self.truncations += 1
+        self.recovery_point = min(self.recovery_point, end_offset)
 
     def take(self, end_offset: int, file: File | None) -> Flush:
         """Hand it all over. If the flush fails, the directory goes offline: nobody asks again."""

@@ -9,6 +9,7 @@ import struct
 from typing import ClassVar
 
 from pykraft.core.log.files import OpenFiles
+from pykraft.core.storage import AbsentError
 
 # In memory before it is written out: with the default interval, some two megabytes of log.
 TAIL_ENTRIES_MAX = 512
@@ -43,7 +44,7 @@ class Index:
         """Look at what the file has. Raises IndexDamagedError when it cannot be true."""
         try:
             size = self._files.disk.size_of(self.path)
-        except FileNotFoundError as error:
+        except AbsentError as error:
             raise IndexDamagedError(self.path) from error
         count, odd = divmod(size, self.ENTRY.size)
         if odd:
@@ -166,7 +167,7 @@ class Index:
         size = self.ENTRY.size
         try:
             page = self._files.get(self.path).read_at(low * size, (high - low) * size)
-        except FileNotFoundError as error:
+        except AbsentError as error:
             raise IndexDamagedError(self.path) from error
         if len(page) != (high - low) * size:
             raise IndexDamagedError(self.path)

@@ -21,6 +21,7 @@ from pykraft.core.log.producer_state import (
     ProducedBatch,
     ProducerState,
 )
+from pykraft.core.log.reading import LogReader
 from pykraft.core.log.recovery import LoadedSegments, SegmentOpener, SnapshotFiles
 from pykraft.core.log.retention import count_deletable
 from pykraft.core.log.segment import (
@@ -69,7 +70,7 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
-class PartitionLog:
+class PartitionLog(LogReader):
     """Invariants: log_start_offset <= log_end_offset; recovery_point <= log_end_offset;
     segments are in order, the last is the active one, and there is always one."""
 
@@ -81,20 +82,15 @@ class PartitionLog:
         "_opener",
         "_scans_records",
         "_segment_bytes",
-        "_segments",
         "_snapshots",
         "_stamps_time",
         "_target_codec",
         "_unsynced",
+        "closed",
         "config",
-        "last_flush_ms",
         "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
-        "name",
         "producers",
         "recompresses",
-        "recovery_point",
         "size",
         "topic_id",
     )
@@ -116,12 +112,14 @@ class PartitionLog:
         self.leader_epochs = epochs
         self.producers = producers
         self.log_start_offset = log_start_offset
-        self.recovery_point = recovery_point
-        self.last_flush_ms = now_ms
+        # Its files may belong to others by now: nothing is written any more.
+        self.closed = False
         self._disk = opener.files.disk
         self._opener = opener
         self._snapshots = snapshots
-        self._unsynced = Unsynced(self._disk, loaded.unflushed)
+        self._unsynced = Unsynced(
+            self._disk, loaded.unflushed, recovery_point=recovery_point, now_ms=now_ms
+        )
         self._segments = Segments(loaded.sealed, loaded.active, loaded.end_offset)
         self.size = self._segments.size
         self.log_end_offset = loaded.end_offset
@@ -378,53 +376,20 @@ class PartitionLog:
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """We lead from here on."""
+        assert not self.closed, self.name
         if leader_epoch > self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, self.log_end_offset)
 
-    # Reading
-
-    def check_offset(self, offset: int) -> None:
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not within"
-                f" [{self.log_start_offset}, {self.log_end_offset}] of {self.name}",
-            )
-
-    def read(
-        self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool
-    ) -> FileSlice | None:
-        """From the batch that has `offset` on, never to or past `end_offset`, of one segment.
-
-        As in Kafka the slice may end within a batch; only the first is whole, and larger than
-        `max_bytes` if it must be and `at_least_one` allows it. None when there is nothing.
-        """
-        if offset < self.log_start_offset or offset > self.log_end_offset:
-            self.check_offset(offset)
-        if offset >= end_offset:
-            return None
-        return self._segments.read(offset, max_bytes, end_offset, self.log_end_offset, at_least_one)
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after that time."""
-        return self._segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
-
-    def max_timestamp(self) -> FoundOffset | None:
-        """The first record that has the largest timestamp of all."""
-        return self._segments.max_timestamp()
-
     @property
-    def first_segment_offset(self) -> int:
-        return self._segments.bases[0]
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        return tuple(self._segments.all)
+    def recovery_point(self) -> int:
+        """All before it is on the disk, and is believed after a crash."""
+        return self._unsynced.recovery_point
 
     # Rolling
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
         """Seal the active segment and begin a new one at the log's end."""
+        assert not self.closed, self.name
         base_offset = self.log_end_offset if base_offset is None else base_offset
         active = self._segments.active
         if active.size == 0 and base_offset == active.base_offset:
@@ -449,6 +414,7 @@ class PartitionLog:
 
     def delete_records_before(self, offset: int) -> None:
         """Move the log start; the segments before it go with the next retention."""
+        assert not self.closed, self.name
         if offset > self.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is after the end of {self.name}"
@@ -459,6 +425,7 @@ class PartitionLog:
 
     def enforce_retention(self, now_ms: int, high_watermark: int | None = None) -> list[str]:
         """Take what is too old or too much out of the log; the files, for the caller to delete."""
+        assert not self.closed, self.name
         segments = self._segments
         count = count_deletable(
             segments.all,
@@ -491,13 +458,13 @@ class PartitionLog:
 
         Synced before it returns, because the old end must not come back after a crash.
         """
+        assert not self.closed, self.name
         if end_offset >= self.log_end_offset:
             return []
         segments = self._segments
         if end_offset < segments.bases[0]:
             return self.truncate_fully_and_start_at(end_offset, now_ms=now_ms)
-        self._unsynced.truncations += 1
-        self.recovery_point = min(self.recovery_point, end_offset)
+        self._unsynced.cut(end_offset)
         at = bisect_right(segments.bases, end_offset) - 1
         kept, gone = segments.all[:at], segments.all[at + 1 :]
         active = self._reopen(segments.all[at], now_ms)
@@ -520,11 +487,12 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> list[str]:
         """Throw everything away and go on at `offset`. Files to be deleted."""
-        self._unsynced.truncations += 1
+        assert not self.closed, self.name
+        self._unsynced.cut(0)
         renamed = self._mark_deleted(self._segments.all)
         created = self._opener.create(offset, now_ms)
         self._unsynced.forget(self._segments.all)
-        self.log_start_offset = self.recovery_point = offset
+        self.log_start_offset = self._unsynced.recovery_point = offset
         self.leader_epochs.truncate_from_end(0)
         self._snapshots.delete_after(-1)
         self._replace([], created, offset, now_ms)
@@ -537,7 +505,7 @@ class PartitionLog:
         self.size = self._segments.size
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
-        self.recovery_point = min(self.recovery_point, end_offset)
+        self._unsynced.recovery_point = min(self.recovery_point, end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
         self._load_producers(now_ms, believe_absence=False)
         active.file.sync()
@@ -547,16 +515,16 @@ class PartitionLog:
 
     def needs_flush(self, now_ms: int) -> bool:
         """Is one due: a sealed segment or an epoch waits, or a limit of the topic is reached?"""
-        if self._unsynced.segments or self.leader_epochs.unsynced:
-            return True
-        unflushed = self.log_end_offset - self.recovery_point
-        return unflushed > 0 and (
-            unflushed >= self.config.flush_messages
-            or now_ms - self.last_flush_ms >= self.config.flush_ms
+        if self.closed:
+            return False
+        return self.leader_epochs.unsynced or self._unsynced.is_due(
+            self.log_end_offset, self.config, now_ms
         )
 
     def begin_flush(self, *, sealed_only: bool = False) -> Flush | None:
         """What a worker has to sync, up to the log's end or to that of the last sealed segment."""
+        if self.closed:
+            return None
         end_offset = self._segments.active.base_offset if sealed_only else self.log_end_offset
         if self.leader_epochs.unsynced:
             self.leader_epochs.unsynced = False
@@ -568,11 +536,7 @@ class PartitionLog:
 
     def finish_flush(self, flush: Flush, now_ms: int) -> None:
         """`flush.run` has returned: all before its end survives a power failure."""
-        if flush.truncations == self._unsynced.truncations:
-            # A segment that was sealed meanwhile has indexes that are not yet synced.
-            reached = min([flush.end_offset, *(s.base_offset for s in self._unsynced.segments)])
-            self.recovery_point = max(self.recovery_point, reached)
-            self.last_flush_ms = now_ms
+        self._unsynced.finish(flush, now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
         return self.producers.expire(now_ms)
@@ -582,8 +546,13 @@ class PartitionLog:
 
         The active file closes when the last who sends from it is done.
         """
+        if self.closed:
+            return
         if clean:
             self._complete_files()
+        self.closed = True
+        # The next append would roll first, which is where `closed` costs the append path nothing.
+        self._segments.active.full = True
         for segment in self._segments.all:
             for path in segment.file_names():
                 self._opener.files.forget(path)
@@ -597,4 +566,4 @@ class PartitionLog:
         flush = self.begin_flush()
         if flush is not None:
             flush.run()
-            self.recovery_point = self.log_end_offset
+            self._unsynced.recovery_point = self.log_end_offset

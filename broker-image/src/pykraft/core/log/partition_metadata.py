@@ -1,6 +1,6 @@
 """The file `partition.metadata`: which topic, by id, a folder belongs to."""
 
-from pykraft.core.storage import Disk
+from pykraft.core.storage import AbsentError, Disk
 from pykraft.ids import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
 from pykraft.protocol.errors import ErrorCode, KafkaError
 
@@ -16,7 +16,7 @@ def read_topic_id(disk: Disk, folder: str) -> Uuid | None:
     try:
         lines = disk.read(metadata_path(folder)).decode().splitlines()
         return uuid_from_text(dict(line.split(": ", 1) for line in lines)["topic_id"])
-    except (FileNotFoundError, ValueError, KeyError):
+    except (AbsentError, ValueError, KeyError):
         return None
 
 

@@ -28,7 +28,7 @@ from pykraft.core.log.segment import (
     Segment,
     file_prefix,
 )
-from pykraft.core.storage import Disk, File
+from pykraft.core.storage import AbsentError, Disk, File
 from pykraft.records.batch import BatchHeader
 from pykraft.records.compression import CorruptRecordsError
 from pykraft.records.records import iterate
@@ -161,7 +161,7 @@ def list_folder(disk: Disk, folder: str) -> list[str]:
     """The files of a log, which is created if it is not there."""
     try:
         return clear_leftovers(disk, folder, disk.list(folder))
-    except FileNotFoundError:
+    except AbsentError:
         disk.make_dir(folder)
         return []
 
@@ -289,7 +289,7 @@ class SnapshotFiles:
         for offset in reversed(self.offsets):
             try:
                 data = self._disk.read(self.path(offset))
-            except FileNotFoundError:
+            except AbsentError:
                 data = b""
             if producers.load_snapshot(data, offset, now_ms):
                 return offset

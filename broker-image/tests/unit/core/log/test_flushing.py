@@ -1,6 +1,9 @@
 from collections.abc import Callable
 
+import pytest
+
 from pykraft.core.log.partition_log import PartitionLog
+from pykraft.runtime.disk import RealDisk
 
 NOW_MS = 1_700_000_000_000
 OpenLog = Callable[..., PartitionLog]
@@ -17,6 +20,11 @@ def flush(log: PartitionLog, *, sealed_only: bool = False) -> None:
     assert found is not None
     found.run()
     log.finish_flush(found, NOW_MS)
+
+
+def at_two(batch: memoryview) -> memoryview:
+    """The same batch at offset 2."""
+    return memoryview((2).to_bytes(8, "big") + batch[8:])
 
 
 def test_a_flush_moves_the_recovery_point_to_the_end(
@@ -97,3 +105,64 @@ def test_segments_deleted_before_the_worker_came_are_no_error(
     found.run()
     log.finish_flush(found, NOW_MS)
     assert log.recovery_point == 1
+
+
+def test_a_folder_renamed_before_the_worker_came_is_no_error(
+    open_log: OpenLog, make_batch: MakeBatch, disk: RealDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch())
+    found = log.begin_flush()
+    assert found is not None
+    log.close(clean=False)
+    disk.rename("t-0", "t-0.deleted")
+    found.run()
+    log.finish_flush(found, NOW_MS)
+
+
+def test_a_closed_log_has_nothing_to_flush(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(flush_messages=1)
+    append(log, make_batch())
+    assert log.needs_flush(NOW_MS)
+    log.close(clean=False)
+    assert not log.needs_flush(NOW_MS)
+    assert log.begin_flush() is None
+    assert log.recovery_point == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log, batch: log.append(batch, leader_epoch=0, now_ms=NOW_MS),
+        lambda log, batch: log.append_with_offsets(at_two(batch), now_ms=NOW_MS),
+        lambda log, batch: log.assign_epoch(1),
+        lambda log, batch: log.roll(NOW_MS),
+        lambda log, batch: log.delete_records_before(1),
+        lambda log, batch: log.enforce_retention(NOW_MS),
+        lambda log, batch: log.truncate_to(0, now_ms=NOW_MS),
+        lambda log, batch: log.truncate_fully_and_start_at(5, now_ms=NOW_MS),
+    ],
+    ids=[
+        "append",
+        "replicate",
+        "lead",
+        "roll",
+        "delete records",
+        "retention",
+        "truncate",
+        "start over",
+    ],
+)
+def test_a_closed_log_is_never_changed(
+    open_log: OpenLog,
+    make_batch: MakeBatch,
+    disk: RealDisk,
+    change: Callable[[PartitionLog, memoryview], object],
+) -> None:
+    log = open_log()
+    append(log, make_batch(), 2)
+    log.close(clean=True)
+    before = {name: disk.read(f"t-0/{name}") for name in disk.list("t-0")}
+    with pytest.raises(AssertionError):
+        change(log, make_batch())
+    assert {name: disk.read(f"t-0/{name}") for name in disk.list("t-0")} == before
