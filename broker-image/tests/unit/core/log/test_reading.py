@@ -6,6 +6,7 @@ import pytest
 
 from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.partition_log import FileSlice, PartitionLog
+from pykraft.core.storage import StorageError
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.records.batch import read_header
 from pykraft.records.records import Record, build_batch
@@ -121,6 +122,22 @@ def test_a_slice_stays_readable_when_its_segment_is_deleted(
     for path in log.enforce_retention(NOW_MS):
         disk.delete(path)
     assert offsets(found) == [0, 3, 6]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.read(4, 10**6, end_offset=60, at_least_one=True),
+        lambda log: log.offset_for_timestamp(NOW_MS + 1),
+    ],
+    ids=["read", "look up"],
+)
+def test_a_segment_whose_file_is_gone_is_a_failure_of_the_disk(
+    log: PartitionLog, disk: RealDisk, ask: Callable[[PartitionLog], object]
+) -> None:
+    disk.delete("t-0/00000000000000000000.log")
+    with pytest.raises(StorageError, match=r"00000000000000000000\.log"):
+        ask(log)
 
 
 def test_open_files_are_bounded_and_closed_when_nobody_reads(
