@@ -15,6 +15,11 @@ from pykraft.core.log.epochs import LeaderEpochs
 from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.flushing import Flush, Unsynced
 from pykraft.core.log.partition_metadata import ensure_topic_id, metadata_path, read_topic_id
+from pykraft.core.log.producer_snapshots import (
+    SnapshotFiles,
+    coordinator_epoch,
+    load_producers,
+)
 from pykraft.core.log.producer_state import (
     EXPIRATION_MS,
     SEQUENCE_MASK,
@@ -22,7 +27,7 @@ from pykraft.core.log.producer_state import (
     ProducerState,
 )
 from pykraft.core.log.reading import LogReader
-from pykraft.core.log.recovery import LoadedSegments, SegmentOpener, SnapshotFiles
+from pykraft.core.log.recovery import LoadedSegments, SegmentOpener
 from pykraft.core.log.retention import count_deletable
 from pykraft.core.log.segment import (
     LOG,
@@ -91,6 +96,7 @@ class PartitionLog(LogReader):
         "leader_epochs",
         "producers",
         "recompresses",
+        "recovered",
         "size",
         "topic_id",
     )
@@ -112,6 +118,8 @@ class PartitionLog(LogReader):
         self.leader_epochs = epochs
         self.producers = producers
         self.log_start_offset = log_start_offset
+        # One line on what opening had to cut, drop or rebuild; None when all was as it should be.
+        self.recovered = loaded.report.describe()
         # Its files may belong to others by now: nothing is written any more.
         self.closed = False
         self._disk = opener.files.disk
@@ -169,12 +177,14 @@ class PartitionLog(LogReader):
             recovery_point=min(recovery_point, loaded.end_offset),
             now_ms=now_ms,
         )
-        self._finish_opening(topic_id, is_new=not bases, clean=clean, now_ms=now_ms)
+        self._settle_files(topic_id, is_new=not bases, clean=clean)
+        # After a loss, the snapshot that is missing may be one that spoke of what was lost.
+        self._load_producers(now_ms, believe_absence=clean and not loaded.report.is_lossy)
+        snapshots.delete_stray(self._segments.bases)
         return self
 
-    def _finish_opening(
-        self, topic_id: Uuid | None, *, is_new: bool, clean: bool, now_ms: int
-    ) -> None:
+    def _settle_files(self, topic_id: Uuid | None, *, is_new: bool, clean: bool) -> None:
+        """Bring the files beside the segments in line with them."""
         if is_new:
             self._unsynced.folders.update(("", self.name))
         self.topic_id, is_written = ensure_topic_id(self._disk, self.name, topic_id)
@@ -196,8 +206,6 @@ class PartitionLog(LogReader):
         if self._snapshots.delete_after(self.log_end_offset):
             # Were it to come back, it would speak of batches that others have replaced.
             self._disk.sync_dir(self.name)
-        self._load_producers(now_ms, believe_absence=clean)
-        self._snapshots.delete_stray(self._segments.bases)
 
     @staticmethod
     def read_topic_id(disk: Disk, name: str) -> Uuid | None:
@@ -205,7 +213,7 @@ class PartitionLog(LogReader):
         return read_topic_id(disk, name)
 
     def _load_producers(self, now_ms: int, *, believe_absence: bool) -> None:
-        written = recovery.load_producers(
+        written = load_producers(
             self.producers,
             self._snapshots,
             self._segments.all,
@@ -366,7 +374,7 @@ class PartitionLog(LogReader):
         segments.tail_offset = header.base_offset
         segments.tail_position = position
         if header.producer_id >= 0:
-            self.producers.observe(header, recovery.coordinator_epoch(batch, header))
+            self.producers.observe(header, coordinator_epoch(batch, header))
 
     def needs_recompression(self, records: memoryview) -> bool:
         """Does the topic want another codec than the batch has? Then a worker recompresses it."""

@@ -10,12 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from typing_extensions import Buffer
-
 from pykraft.core.log.config import LogConfig
 from pykraft.core.log.epochs import LeaderEpochs
 from pykraft.core.log.files import OpenFiles
-from pykraft.core.log.producer_state import ProducerState
+from pykraft.core.log.recovery_report import RecoveryReport
 from pykraft.core.log.scanning import REPLAY_BYTES, walk
 from pykraft.core.log.segment import (
     DELETED,
@@ -30,8 +28,6 @@ from pykraft.core.log.segment import (
 )
 from pykraft.core.storage import AbsentError, Disk, File
 from pykraft.records.batch import BatchHeader
-from pykraft.records.compression import CorruptRecordsError
-from pykraft.records.records import iterate
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
@@ -94,6 +90,7 @@ class LoadedSegments:
     end_offset: int
     # Sealed, but perhaps not yet on the disk as a whole.
     unflushed: list[Segment] = field(default_factory=list)
+    report: RecoveryReport = field(default_factory=RecoveryReport)
 
     @property
     def base_offset(self) -> int:
@@ -176,8 +173,22 @@ def load_clean(
     end_offset = active.resume()
     if end_offset is None:
         # Not as a clean stop leaves it: somebody meddled, or the disk forgot.
-        end_offset = active.recover(lambda header: None)
+        report = RecoveryReport(was_clean=True)
+        end_offset = recover_segment(active, report, lambda header: None)
+        return LoadedSegments(sealed, active, end_offset, report=report)
     return LoadedSegments(sealed, active, end_offset)
+
+
+def recover_segment(
+    active: ActiveSegment, report: RecoveryReport, observe: Callable[[BatchHeader], None]
+) -> int:
+    """Returns the end offset."""
+    whole_size = active.size
+    end_offset = active.recover(observe)
+    report.rebuilt_indexes += 1
+    if active.size < whole_size:
+        report.cut = (active.file.path, active.size, whole_size - active.size)
+    return end_offset
 
 
 def load_unclean(
@@ -191,18 +202,18 @@ def load_unclean(
     sealed = [opener.open_sealed(base) for base in bases[:first]]
     epochs.forget_from(bases[first])
     unflushed: list[Segment] = []
+    report = RecoveryReport()
 
     def observe(header: BatchHeader) -> None:
         epochs.observe(header.leader_epoch, header.base_offset)
 
     for at in range(first, len(bases)):
         active = opener.open_active(bases[at], now_ms)
-        whole_size = active.size
-        end_offset = active.recover(observe)
+        end_offset = recover_segment(active, report, observe)
         following = bases[at + 1 :]
         # A segment may also have lost its end exactly between two batches. Compaction leaves
         # such gaps too, but only in what is already synced.
-        broken = active.size < whole_size or (
+        broken = report.cut is not None or (
             following and following[0] != end_offset and not opener.config.compacts
         )
         if not following or broken:
@@ -211,15 +222,20 @@ def load_unclean(
         unflushed.append(active.seal())
     for base in following:
         delete_segment_files(opener, base)
-    return LoadedSegments(sealed + unflushed, active, end_offset, unflushed)
+    report.dropped_segments = len(following)
+    return LoadedSegments(sealed + unflushed, active, end_offset, unflushed, report)
 
 
 def start_over(
     opener: SegmentOpener, loaded: LoadedSegments, start_offset: int, now_ms: int
 ) -> LoadedSegments:
-    for segment in (*loaded.sealed, loaded.active):
+    segments = (*loaded.sealed, loaded.active)
+    for segment in segments:
         delete_segment_files(opener, segment.base_offset)
-    return LoadedSegments([], opener.create(start_offset, now_ms), start_offset)
+    loaded.report.started_over_at = start_offset
+    loaded.report.dropped_segments += len(segments)
+    active = opener.create(start_offset, now_ms)
+    return LoadedSegments([], active, start_offset, report=loaded.report)
 
 
 def delete_segment_files(opener: SegmentOpener, base_offset: int) -> None:
@@ -235,132 +251,3 @@ def rebuild_epochs(epochs: LeaderEpochs, segments: list[Segment]) -> None:
     for segment in segments:
         for _, header in segment.walk():
             epochs.observe(header.leader_epoch, header.base_offset)
-
-
-class SnapshotFiles:
-    """The `.snapshot` files of one log. Invariant: `offsets` grows."""
-
-    __slots__ = ("_disk", "_folder", "offsets")
-
-    def __init__(self, disk: Disk, folder: str, offsets: list[int]) -> None:
-        self._disk = disk
-        self._folder = folder
-        self.offsets = offsets
-
-    @property
-    def latest(self) -> int:
-        return self.offsets[-1] if self.offsets else -1
-
-    def path(self, offset: int) -> str:
-        return file_prefix(self._folder, offset) + SNAPSHOT
-
-    def write(self, producers: ProducerState, offset: int) -> str:
-        """Not synced here: a flush does that. A damaged one is recognised and passed over."""
-        self._disk.write_atomically(self.path(offset), producers.encode_snapshot(), sync=False)
-        if offset not in self.offsets:
-            self.offsets = sorted([*self.offsets, offset])
-        return self.path(offset)
-
-    def delete(self, offset: int) -> None:
-        self._disk.delete(self.path(offset))
-        self.offsets.remove(offset)
-
-    def delete_after(self, offset: int) -> bool:
-        """True when there was one."""
-        later = [known for known in self.offsets if known > offset]
-        for known in later:
-            self.delete(known)
-        return bool(later)
-
-    def delete_stray(self, bases: list[int]) -> None:
-        """Keep those at the beginning of a segment and the latest."""
-        keep = {*bases, self.latest}
-        for offset in [o for o in self.offsets if o not in keep]:
-            self.delete(offset)
-
-    def forget(self, offset: int) -> None:
-        """The file went with its segment."""
-        if offset in self.offsets:
-            self.offsets.remove(offset)
-
-    def load_latest(self, producers: ProducerState, end_offset: int, now_ms: int) -> int | None:
-        """Take the newest snapshot that is whole and not past the end; its offset."""
-        self.delete_after(end_offset)
-        for offset in reversed(self.offsets):
-            try:
-                data = self._disk.read(self.path(offset))
-            except AbsentError:
-                data = b""
-            if producers.load_snapshot(data, offset, now_ms):
-                return offset
-            self.delete(offset)
-        return None
-
-
-def load_producers(
-    producers: ProducerState,
-    snapshots: SnapshotFiles,
-    segments: list[Segment],
-    end_offset: int,
-    *,
-    now_ms: int,
-    believe_absence: bool,
-) -> list[str]:
-    """The newest snapshot, and the batches after it. Returns the snapshots that were written.
-
-    A clean stop writes a snapshot whenever there is something to say. Without any there were no
-    producers, and with `believe_absence` the log need not be read.
-    """
-    producers.by_id.clear()
-    start = snapshots.load_latest(producers, end_offset, now_ms)
-    if start is None and believe_absence:
-        producers.end_offset = end_offset
-        return []
-    written: list[str] = []
-
-    def take_missing(base_offset: int) -> None:
-        if base_offset > snapshots.latest:
-            written.append(snapshots.write(producers, base_offset))
-
-    start = segments[0].base_offset if start is None else start
-    replay_producers(producers, segments, start, end_offset, take_missing)
-    return written
-
-
-def replay_producers(
-    producers: ProducerState,
-    segments: list[Segment],
-    start_offset: int,
-    end_offset: int,
-    at_segment: Callable[[int], None] = lambda base_offset: None,
-) -> None:
-    """Bring the state from `start_offset` to the log's end. `at_segment` is told of each base."""
-    first = max(bisect_right(segments, start_offset, key=lambda s: s.base_offset) - 1, 0)
-    for at, segment in enumerate(segments[first:]):
-        if at > 0 and segment.base_offset > start_offset:
-            producers.end_offset = segment.base_offset
-            at_segment(segment.base_offset)
-        if start_offset >= end_offset:
-            continue
-        file = segment.log_file()
-        found = segment.find(start_offset) if at == 0 and start_offset else (0, None)
-        if found is None:
-            continue
-        for position, header in segment.walk(found[0]):
-            batch = file.read_at(position, header.size) if header.is_control else b""
-            producers.observe(header, coordinator_epoch(batch, header))
-    producers.end_offset = end_offset
-
-
-def coordinator_epoch(batch: Buffer, header: BatchHeader) -> int:
-    """What a transaction marker says of the coordinator that wrote it; -1 for anything else."""
-    if not header.is_control or header.producer_id < 0:
-        return -1
-    try:
-        marker = next(iterate(batch), None)
-    except CorruptRecordsError:
-        return -1
-    if marker is None or marker.value is None or len(marker.value) < 6:
-        return -1
-    # An i16 version, then the epoch.
-    return int.from_bytes(marker.value[2:6], "big", signed=True)

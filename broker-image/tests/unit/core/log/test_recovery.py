@@ -61,10 +61,13 @@ def test_a_clean_stop_is_believed(open_log: OpenLog, written: PartitionLog) -> N
     log = open_log(**SMALL, recovery_point=24)
     check(log, 24)
     assert len(log.segments) == 3
+    assert log.recovered is None
 
 
 def test_a_killed_process_loses_nothing(open_log: OpenLog, written: PartitionLog) -> None:
-    check(open_log(**SMALL, clean=False), 24)
+    log = open_log(**SMALL, clean=False)
+    check(log, 24)
+    assert log.recovered is None
 
 
 @pytest.mark.parametrize("cut", [1, 60, 200])
@@ -74,7 +77,37 @@ def test_a_torn_batch_at_the_end_is_cut_off(
     damage(disk, LAST + ".log", lambda data: data[:-cut])
     log = open_log(**SMALL, clean=False)
     check(log, 21)
-    assert disk.size_of(LAST + ".log") == log.segments[-1].size
+    size = log.segments[-1].size
+    assert disk.size_of(LAST + ".log") == size
+    assert log.recovered == (
+        f"cut {size - cut} bytes from {LAST}.log at position {size}"
+        "; rebuilt the indexes of 3 segments"
+    )
+
+
+def test_what_a_clean_stop_left_and_cannot_be_read_is_cut_off_and_reported(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    for name in disk.list("t-0"):
+        # What is left of the producers is then in the batches alone.
+        if name.endswith(".snapshot") and "24" not in name:
+            disk.delete(f"t-0/{name}")
+    damage(disk, LAST + ".log", lambda data: data[:-7])
+    log = open_log(**SMALL, recovery_point=24)
+    check(log, 21)
+    assert log.recovered is not None
+    assert log.recovered.startswith("cut ")
+    assert f" bytes from {LAST}.log at position {log.segments[-1].size};" in log.recovered
+
+
+def test_indexes_that_are_not_as_a_clean_stop_leaves_them_are_reported(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    disk.delete(LAST + ".index")
+    log = open_log(**SMALL, recovery_point=24)
+    assert log.recovered == "rebuilt the indexes of 1 segments"
 
 
 @pytest.mark.parametrize("tail", [bytes(5), bytes(5000), b"\xff" * 300, b"garbage " * 20])
@@ -90,7 +123,11 @@ def test_a_changed_bit_ends_the_log_and_later_segments_go(
 ) -> None:
     path = "t-0/00000000000000000009.log"
     damage(disk, path, lambda data: data[:500] + bytes([data[500] ^ 1]) + data[501:])
-    check(open_log(**SMALL, clean=False), 12)
+    log = open_log(**SMALL, clean=False)
+    check(log, 12)
+    assert log.recovered is not None
+    assert " from t-0/00000000000000000009.log at " in log.recovered
+    assert "; dropped 1 segments;" in log.recovered
     assert not any(name.startswith("00000000000000000018.") for name in disk.list("t-0"))
 
 
@@ -203,6 +240,8 @@ def test_a_log_start_past_the_end_begins_an_empty_log_there(
     log = open_log(**SMALL, clean=False, log_start_offset=30)
     assert (log.log_start_offset, log.log_end_offset) == (30, 30)
     assert [segment.base_offset for segment in log.segments] == [30]
+    assert log.recovered is not None
+    assert log.recovered.startswith("began anew at the log start 30, past the end; dropped 3 ")
 
 
 def test_a_log_without_its_first_segment_starts_at_the_second(
