@@ -6,6 +6,7 @@ SEEDS=5000 pytest tests/sim/test_log_seeds.py   tries many
 
 import importlib.util
 import os
+from bisect import bisect_right
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -59,6 +60,8 @@ class World:
         self.disk = SimDisk()
         self.now_ms = START_MS
         self.epoch = 0
+        # As the metadata log is opened, or as a topic's.
+        self.gapless = self.random.random() < 0.5
         self.config = LogConfig(
             segment_bytes=self.random.choice((600, 2_000, 10_000)),
             index_interval_bytes=self.random.choice((0, 100, 1_000)),
@@ -89,6 +92,7 @@ class World:
             recovery_point=self.saved_recovery_point,
             log_start_offset=self.saved_log_start,
             topic_id=TOPIC_ID,
+            gapless=self.gapless,
         )
 
     # What may happen
@@ -230,9 +234,27 @@ class World:
         assert self.log.topic_id == TOPIC_ID
         if self.log.log_end_offset == self.log.log_start_offset == self.saved_log_start:
             self.stored = [s for s in self.stored if s.last_offset < self.saved_log_start]
+        if not self.gapless:
+            self.accept_gaps(before.recovery_point)
         self.forget_from(self.log.log_end_offset)
         self.epoch += 1
         self.check_all()
+
+    def accept_gaps(self, recovery_point: int) -> None:
+        """What was not synced may be gone before what is there, but only from a segment's end."""
+        present = {
+            header.base_offset for segment in self.log.segments for _, header in segment.walk()
+        }
+        bases = [segment.base_offset for segment in self.log.segments]
+        broken = -1
+        for stored in self.stored:
+            at = bisect_right(bases, stored.first_offset)
+            if stored.first_offset in present:
+                assert at != broken, f"a hole before {stored}"
+            elif stored.first_offset >= self.log.log_start_offset:
+                assert stored.last_offset >= recovery_point, f"{stored} was synced"
+                broken = at
+        self.stored = [s for s in self.stored if s.first_offset in present]
 
     def forget_from(self, end_offset: int) -> None:
         self.stored = [s for s in self.stored if s.last_offset < end_offset]
@@ -269,7 +291,9 @@ class World:
             data = found.file.read_at(found.position, found.size)
             self.check_batch(data, stored)
             offset = stored.last_offset + 1
-        assert offset == log.log_end_offset
+        assert offset <= log.log_end_offset
+        assert offset == log.log_end_offset or not self.gapless
+        offset = log.log_end_offset
         assert log.read(offset, 1, end_offset=offset, at_least_one=True) is None
 
     def check_batch(self, data: bytes, stored: Stored) -> None:

@@ -150,8 +150,12 @@ class PartitionLog(LogReader):
         new_jitter: Callable[[int], int] = lambda limit_ms: 0,
         files: OpenFiles | None = None,
         producer_expiration_ms: int = EXPIRATION_MS,
+        gapless: bool = False,
     ) -> "PartitionLog":
-        """Open or create the log in folder `name`; recover it unless the last stop was clean."""
+        """Open or create the log in folder `name`; recover it unless the last stop was clean.
+
+        `gapless`: a record may be missing only together with all that follow it.
+        """
         if files is None:
             files = OpenFiles(disk, OWN_OPEN_FILES_MAX)
         opener = SegmentOpener(files, name, config, new_jitter)
@@ -162,7 +166,9 @@ class PartitionLog(LogReader):
         if clean or not bases:
             loaded = recovery.load_clean(opener, bases, log_start_offset, now_ms)
         else:
-            loaded = recovery.load_unclean(opener, bases, recovery_point, epochs, now_ms)
+            loaded = recovery.load_unclean(
+                opener, bases, recovery_point, epochs, now_ms, gapless=gapless
+            )
         log_start_offset = max(log_start_offset, loaded.base_offset)
         if log_start_offset > loaded.end_offset:
             # The end was lost, and DeleteRecords had been further than what is left.
@@ -178,6 +184,9 @@ class PartitionLog(LogReader):
             now_ms=now_ms,
         )
         self._settle_files(topic_id, is_new=not bases, clean=clean)
+        if snapshots.delete_after(loaded.report.last_sure_offset(loaded.end_offset)):
+            # Were it to come back, it would speak of batches that others have replaced.
+            disk.sync_dir(name)
         # After a loss, the snapshot that is missing may be one that spoke of what was lost.
         self._load_producers(now_ms, believe_absence=clean and not loaded.report.is_lossy)
         snapshots.delete_stray(self._segments.bases)
@@ -203,9 +212,6 @@ class PartitionLog(LogReader):
         epochs.truncate_from_start(self.log_start_offset)
         if epochs.unsynced:
             epochs.save()
-        if self._snapshots.delete_after(self.log_end_offset):
-            # Were it to come back, it would speak of batches that others have replaced.
-            self._disk.sync_dir(self.name)
 
     @staticmethod
     def read_topic_id(disk: Disk, name: str) -> Uuid | None:

@@ -197,7 +197,11 @@ def load_unclean(
     recovery_point: int,
     epochs: LeaderEpochs,
     now_ms: int,
+    *,
+    gapless: bool,
 ) -> LoadedSegments:
+    """A segment that was torn ends the log. One that lost its end exactly between two batches looks
+    as one that compaction left: as in Kafka what follows is kept, unless the log is `gapless`."""
     first = max(bisect_right(bases, recovery_point) - 1, 0)
     sealed = [opener.open_sealed(base) for base in bases[:first]]
     epochs.forget_from(bases[first])
@@ -211,13 +215,13 @@ def load_unclean(
         active = opener.open_active(bases[at], now_ms)
         end_offset = recover_segment(active, report, observe)
         following = bases[at + 1 :]
-        # A segment may also have lost its end exactly between two batches. Compaction leaves
-        # such gaps too, but only in what is already synced.
-        broken = report.cut is not None or (
-            following and following[0] != end_offset and not opener.config.compacts
-        )
-        if not following or broken:
+        if not following or report.cut is not None or following[0] < end_offset:
             break
+        if following[0] > end_offset:
+            if gapless:
+                break
+            if not opener.config.compacts:
+                report.gaps.append((end_offset, following[0] - 1))
         active.finish(sync=False)
         unflushed.append(active.seal())
     for base in following:

@@ -21,6 +21,10 @@ class RecoveryReport:
         """Is something gone that files beside the log may still speak of?"""
         return bool(self.cut or self.gaps or self.dropped_segments)
 
+    def last_sure_offset(self, end_offset: int) -> int:
+        """What was written about a later offset may be about batches that are lost."""
+        return min([end_offset, *(first for first, _ in self.gaps)])
+
     def describe(self) -> str | None:
         """One line; None when nothing was lost. After a crash all scanned indexes are rebuilt."""
         if not (self.is_lossy or self.started_over_at is not None or self.was_clean):

@@ -70,6 +70,7 @@ def open_metadata_log(
         clean=False,
         recovery_point=end,
         topic_id=METADATA_TOPIC_ID,
+        gapless=True,
     )
     if log.log_end_offset < end:
         # The snapshot came from elsewhere, or the log's tail was lost: the snapshot has it all.

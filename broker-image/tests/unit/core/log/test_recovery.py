@@ -140,12 +140,52 @@ def test_what_is_before_the_recovery_point_is_not_read(
     assert log.log_end_offset == 24
 
 
-def test_a_segment_that_lost_its_end_between_two_batches_ends_the_log(
+def test_a_segment_that_lost_its_end_between_two_batches_ends_a_gapless_log(
+    disk: RealDisk, written: PartitionLog
+) -> None:
+    path = "t-0/00000000000000000009.log"
+    damage(disk, path, lambda data: data[: len(data) * 2 // 3])
+    log = PartitionLog.open(disk, "t-0", written.config, now_ms=NOW_MS, clean=False, gapless=True)
+    check(log, 15)
+    assert log.recovered == "dropped 1 segments; rebuilt the indexes of 2 segments"
+
+
+def test_segments_behind_a_gap_are_kept_and_the_gap_is_reported(
     open_log: OpenLog, disk: RealDisk, written: PartitionLog
 ) -> None:
     path = "t-0/00000000000000000009.log"
     damage(disk, path, lambda data: data[: len(data) * 2 // 3])
-    check(open_log(**SMALL, clean=False), 15)
+    log = open_log(**SMALL, clean=False)
+    assert [segment.base_offset for segment in log.segments] == [0, 9, 18]
+    assert log.log_end_offset == 24
+    found = log.read(15, 1, end_offset=24, at_least_one=True)
+    assert found is not None
+    assert int.from_bytes(found.file.read_at(found.position, 8), "big") == 18
+    assert log.recovered == ("no batch has the offsets 15 to 17; rebuilt the indexes of 3 segments")
+
+
+def test_what_was_lost_in_a_gap_is_not_known_of_producers(
+    open_log: OpenLog, disk: RealDisk, make_batch: MakeBatch
+) -> None:
+    log = open_log(**SMALL)
+    for at, producer_id in enumerate((7, 8, 9)):
+        batch = make_batch(
+            3, value=bytes(80), producer_id=producer_id, producer_epoch=0, base_sequence=0
+        )
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+        if at == 1:
+            log.roll(NOW_MS)
+    damage(disk, "t-0/00000000000000000000.log", lambda data: data[: len(data) // 2])
+    assert sorted(open_log(**SMALL, clean=False).producers.by_id) == [7, 9]
+
+
+def test_a_gap_that_compaction_may_have_left_is_nothing_to_report(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    disk.delete("t-0/00000000000000000009.log")
+    log = open_log(**SMALL, clean=False, cleanup_policy=frozenset({"compact"}))
+    assert log.log_end_offset == 24
+    assert log.recovered is None
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
