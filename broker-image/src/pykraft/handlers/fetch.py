@@ -90,22 +90,23 @@ class Fetch:
 
     def open_session(self) -> None:
         request, sessions = self.request, self.broker.sessions
-        named = list(self._named())
+        # A map, as in Kafka: of a partition that is named twice the last entry counts.
+        named = dict(self._named())
         if self.context.version < SESSIONS_FROM_VERSION or request.session_epoch == FINAL_EPOCH:
             sessions.close(request.session_id)
-            self.wanted = named
+            self.wanted = named.items()
             return
         now_ms = self.broker.world.now_ms()
         if request.session_epoch == INITIAL_EPOCH:
             sessions.close(request.session_id)
-            self.wanted = named
+            self.wanted = named.items()
             self.session = sessions.open(self.uses_ids, now_ms) if named else None
             if self.session is not None:
-                fetch_sessions.update(self.session, named, ())
+                fetch_sessions.update(self.session, named.items(), ())
                 self.wanted = self.session.partitions.items()
             return
         session = sessions.resume(request.session_id, request.session_epoch, self.uses_ids, now_ms)
-        fetch_sessions.update(session, named, self._forgotten())
+        fetch_sessions.update(session, named.items(), self._forgotten())
         self.wanted = session.partitions.items()
         self.full = False
         if session.partitions:
@@ -252,6 +253,8 @@ class Fetch:
         self.timer = self.broker.world.call_later(self.request.max_wait_ms, self._time_is_up)
 
     def on_bytes(self, count: int) -> None:
+        if self.timer is None:
+            return  # Answered while the partition told others of the same bytes.
         self.available += count
         if self.available >= self.min_bytes:
             self.on_change()
@@ -261,6 +264,8 @@ class Fetch:
         self.on_change()
 
     def on_change(self) -> None:
+        if self.timer is None:
+            return
         self.cancel()
         self.read()
         self.answer()

@@ -77,10 +77,11 @@ class Conversation:
         topic: str = "t",
         min_bytes: int = 1,
         session: tuple[int, int] = (0, -1),
+        indexes: Sequence[int] = range(10),
     ) -> Asked:
         partitions = [
             {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-            for index, offset in enumerate(offsets)
+            for index, offset in zip(indexes, offsets, strict=False)
         ]
         body = {
             "max_wait": 500,
@@ -203,6 +204,34 @@ def test_a_long_poll_ends_when_the_log_directory_fails(talk: Conversation) -> No
     asked = talk.fetch(0)
     partition.take_offline()
     assert error_of(asked) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("session", [(0, -1), (0, 0)])
+def test_a_partition_that_a_fetch_names_twice_is_answered_once_by_its_last_entry(
+    talk: Conversation, session: tuple[int, int]
+) -> None:
+    talk.node.create("t")
+    asked = talk.fetch(7, 0, indexes=(0, 0), session=session)
+    assert asked.sent == []
+    talk.produce(b"a")
+    (told,) = asked.answer.responses[0].partitions
+    assert (told.partition_index, told.error_code, told.high_watermark) == (0, 0, 1)
+
+
+def test_a_read_that_fails_while_others_wait_answers_each_of_them_once(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = talk.node.create("t")
+    partition.on_storage_error = lambda failed, _: failed.take_offline()
+    waiting = [talk.fetch(0) for _ in range(3)]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr("pykraft.core.log.partition_log.PartitionLog.read", refuse)
+    talk.produce(b"a")
+    assert [error_of(asked) for asked in waiting] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    assert talk.broker.counters.node.fetch_purgatory == 0
 
 
 def test_an_incremental_answer_tells_only_what_is_new(talk: Conversation) -> None:
