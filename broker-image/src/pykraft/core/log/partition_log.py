@@ -235,6 +235,7 @@ class PartitionLog(LogReader):
         self._opener.config = config
         self._max_message_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
+        self._segments.active.set_segment_ms(config.segment_ms)
         self._stamps_time = config.message_timestamp_type == "LogAppendTime"
         self._after_ms = NEVER if self._stamps_time else config.message_timestamp_after_max_ms
         self._before_ms = NEVER if self._stamps_time else config.message_timestamp_before_max_ms

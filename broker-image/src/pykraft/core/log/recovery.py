@@ -78,7 +78,8 @@ class SegmentOpener:
             file,
             config.index_interval_bytes,
             now_ms=now_ms,
-            roll_ms=config.segment_ms - (self.new_jitter(jitter) if jitter > 0 else 0),
+            segment_ms=config.segment_ms,
+            jitter_ms=self.new_jitter(jitter) if jitter > 0 else 0,
             index_bytes=config.segment_index_bytes,
         )
 

@@ -210,6 +210,7 @@ class ActiveSegment(Segment):
         "entries_max",
         "file",
         "full",
+        "jitter_ms",
         "roll_ms",
         "roll_now_ms",
         "roll_timestamp",
@@ -224,7 +225,8 @@ class ActiveSegment(Segment):
         interval: int,
         *,
         now_ms: int,
-        roll_ms: int,
+        segment_ms: int,
+        jitter_ms: int,
         index_bytes: int,
     ) -> None:
         super().__init__(files, prefix, base_offset, file.size, interval)
@@ -234,7 +236,9 @@ class ActiveSegment(Segment):
         self._indexes = offsets, times
         self.builder = IndexBuilder(base_offset, interval, offsets, times)
         self.created_ms = now_ms
-        self.roll_ms = roll_ms
+        # Chosen once, so that segments of many logs that began together do not end together.
+        self.jitter_ms = jitter_ms
+        self.roll_ms = segment_ms - jitter_ms
         # A batch with a later timestamp, or one that comes later than this, begins a new segment.
         self.roll_timestamp = NEVER
         self.roll_now_ms = NEVER
@@ -277,6 +281,15 @@ class ActiveSegment(Segment):
             self.roll_timestamp = first_timestamp + self.roll_ms
         else:
             self.roll_now_ms = self.created_ms + self.roll_ms
+
+    def set_segment_ms(self, segment_ms: int) -> None:
+        """The topic was given another segment.ms: the age that is allowed changes at once."""
+        change = segment_ms - self.jitter_ms - self.roll_ms
+        self.roll_ms += change
+        if self.roll_timestamp != NEVER:
+            self.roll_timestamp += change
+        if self.roll_now_ms != NEVER:
+            self.roll_now_ms += change
 
     def _note_full(self) -> None:
         offsets, times = self.builder.offsets, self.builder.times

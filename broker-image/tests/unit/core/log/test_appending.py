@@ -1,6 +1,7 @@
 """What a leader accepts and refuses. The codes are those that Apache Kafka 4.3.1 answered."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import crc32c
 import pytest
@@ -245,6 +246,23 @@ def test_the_jitter_makes_a_segment_roll_earlier(
     append(log, make_batch())
     log.roll(NOW_MS)
     assert log.segments[-1].roll_ms == 800  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("timestamp_ms", [NOW_MS, -1], ids=["timed", "timeless"])
+def test_another_segment_ms_counts_for_the_segment_that_has_begun(
+    open_log: OpenLog, make_batch: MakeBatch, timestamp_ms: int
+) -> None:
+    log = open_log()
+    log._opener.new_jitter = lambda limit_ms: 100
+    log.configure(replace(log.config, segment_jitter_ms=200))
+    append(log, make_batch())
+    log.roll(NOW_MS)
+    append(log, make_batch(timestamp_ms=timestamp_ms))
+    log.configure(replace(log.config, segment_ms=1000))
+    for delta in (900, 901):
+        later = -1 if timestamp_ms < 0 else NOW_MS + delta
+        append(log, make_batch(timestamp_ms=later), now_ms=NOW_MS + delta)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 3]
 
 
 def test_batches_of_a_leader_keep_their_offsets_and_epochs(
