@@ -21,6 +21,7 @@ class Inode:
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.modified_ms = 0
         self.durable = b""
         self.common = 0
 
@@ -64,6 +65,7 @@ class SimFile:
         assert self.size == len(self._inode.data), f"two writers of {self.path}"
         for part in parts:
             self._inode.data += part
+        self._inode.modified_ms = self._disk.now_ms
         self.size = len(self._inode.data)
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -72,6 +74,7 @@ class SimFile:
     def truncate(self, size: int) -> None:
         self._disk.may_fail(self.path)
         self._inode.truncate(size)
+        self._inode.modified_ms = self._disk.now_ms
         self.size = size
 
     def sync(self) -> None:
@@ -95,6 +98,8 @@ class SimDisk:
         # Per folder, what has not been synced, in order.
         self._pending: dict[str, list[Callable[[], None]]] = {}
         self.writes_until_failure: int | None = None
+        # The clock of the file system.
+        self.now_ms = 0
 
     def may_fail(self, path: str) -> None:
         if self.writes_until_failure is None:
@@ -160,6 +165,9 @@ class SimDisk:
     def size_of(self, path: str) -> int:
         return len(self._inode(path).data)
 
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
     def read(self, path: str) -> bytes:
         return bytes(self._inode(path).data)
 
@@ -172,6 +180,7 @@ class SimDisk:
         self.may_fail(path)
         inode = Inode()
         inode.data += data
+        inode.modified_ms = self.now_ms
         if sync:
             inode.sync()
         self._link(path, inode)

@@ -144,6 +144,7 @@ class World:
 
     def a_time(self) -> int:
         self.now_ms += self.random.choice((0, 1, 20))
+        self.disk.now_ms = self.now_ms
         return self.now_ms + self.random.randint(-30, 30)
 
     def lead(self) -> None:
@@ -416,7 +417,7 @@ def test_the_simulated_disk_does_lose_what_was_not_synced() -> None:
 
 def test_the_simulated_disk_knows_what_is_absent() -> None:
     disk = SimDisk()
-    for ask in (disk.open, disk.read, disk.size_of, disk.list, disk.sync_dir):
+    for ask in (disk.open, disk.read, disk.size_of, disk.modified_ms, disk.list, disk.sync_dir):
         with pytest.raises(AbsentError):
             ask("absent")
 

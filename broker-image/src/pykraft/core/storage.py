@@ -52,6 +52,9 @@ class Disk(Protocol):
     def size_of(self, path: str) -> int:
         """AbsentError if absent."""
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written. AbsentError if absent."""
+
     def read(self, path: str) -> bytes:
         """A whole small file. AbsentError if absent."""
 

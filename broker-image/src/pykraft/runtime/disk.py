@@ -119,6 +119,10 @@ class RealDisk:
         with _storage_errors(path, may_be_absent=True):
             return os.stat(self._prefix + path).st_size
 
+    def modified_ms(self, path: str) -> int:
+        with _storage_errors(path, may_be_absent=True):
+            return os.stat(self._prefix + path).st_mtime_ns // 1_000_000
+
     def read(self, path: str) -> bytes:
         with (
             _storage_errors(path, may_be_absent=True),

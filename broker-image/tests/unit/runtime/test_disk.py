@@ -56,13 +56,19 @@ def test_a_write_that_fails_half_way_leaves_nothing(
 
 
 def test_absence_is_told_from_failure(disk: RealDisk) -> None:
-    for ask in (disk.open, disk.read, disk.size_of, disk.list, disk.sync_dir):
+    for ask in (disk.open, disk.read, disk.size_of, disk.modified_ms, disk.list, disk.sync_dir):
         with pytest.raises(AbsentError, match="absent: No such file"):
             ask("absent")
     with pytest.raises(StorageError):
         disk.rename("absent", "other")
     with pytest.raises(StorageError):
         disk.write_atomically("absent/f", b"")
+
+
+def test_when_a_file_was_written_is_known(disk: RealDisk, tmp_path: Path) -> None:
+    disk.write_atomically("f", b"")
+    os.utime(tmp_path / "f", ns=(0, 1_700_000_000_123_456_789))
+    assert disk.modified_ms("f") == 1_700_000_000_123
 
 
 @pytest.mark.parametrize("sync", [True, False])

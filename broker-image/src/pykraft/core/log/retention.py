@@ -49,10 +49,6 @@ def _past_time(
 ) -> int:
     if limit_ms < 0:
         return count
-    while count < allowed:
-        timestamp = segments[count].latest()[0]
-        # Without timestamps a segment has no age: it goes by size or by the log start only.
-        if timestamp < 0 or now_ms - timestamp <= limit_ms:
-            break
+    while count < allowed and now_ms - segments[count].age_from_ms() > limit_ms:
         count += 1
     return count

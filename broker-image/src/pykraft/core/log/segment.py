@@ -76,6 +76,14 @@ class Segment:
                 self._latest = times.last[0], self.base_offset + times.last[1]
         return self._latest
 
+    def age_from_ms(self) -> int:
+        """What retention counts from: the latest record, or the last write where none has a time.
+
+        As in Kafka.
+        """
+        timestamp = self.latest()[0]
+        return timestamp if timestamp >= 0 else self.files.disk.modified_ms(self.prefix + LOG)
+
     def find(self, offset: int) -> Located | None:
         """The first batch that ends at or after `offset`, with its position."""
         for position, header in self._walk_from(offset):

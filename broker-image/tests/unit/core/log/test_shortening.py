@@ -1,6 +1,8 @@
 """Retention, DeleteRecords and truncation."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +47,24 @@ def test_segments_go_when_their_latest_record_is_too_old(
     assert log.size == sum(segment.size for segment in log.segments)
     assert all(path.endswith(".deleted") and disk.exists(path) for path in gone)
     assert len([path for path in gone if path.endswith(".log.deleted")]) == 2
+
+
+def test_segments_without_times_go_when_their_files_are_too_old(
+    open_log: OpenLog, make_batch: MakeBatch, tmp_path: Path
+) -> None:
+    log = open_log(segment_bytes=600, retention_ms=10_000)
+    for _ in range(6):
+        batch = make_batch(value=bytes(200), timestamp_ms=-1)
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    for at, base in enumerate(bases(log)):
+        written_ns = (NOW_MS + 1000 * at) * 10**6
+        os.utime(tmp_path / f"t-0/{base:020}.log", ns=(written_ns, written_ns))
+    log.enforce_retention(NOW_MS + 10_000)
+    assert bases(log) == [0, 2, 4]
+    log.enforce_retention(NOW_MS + 10_001)
+    assert bases(log) == [2, 4]
+    log.enforce_retention(NOW_MS + 20_000)
+    assert bases(log) == [6]
 
 
 def test_when_all_is_too_old_a_new_segment_is_begun(
