@@ -52,6 +52,10 @@ class CorruptRecordsError(KafkaError):
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
+class CompressedBytesError(CorruptRecordsError):
+    """The compressed bytes of a batch are not of its codec, or become too many."""
+
+
 class CompressionTarget(Protocol):
     """What a topic's configuration says of compression."""
 
@@ -78,11 +82,11 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         import zstandard
 
         return bytes(zstandard.ZstdCompressor(level=level).compress(memoryview(data)))
-    raise CorruptRecordsError(f"unknown codec {codec}")
+    raise CompressedBytesError(f"unknown codec {codec}")
 
 
 def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Raises CorruptRecordsError for bytes of another kind, and when they become too many."""
+    """Raises CompressedBytesError for bytes of another kind, and when they become too many."""
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
@@ -93,7 +97,7 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) ->
         return _decompress_lz4(memoryview(data), limit)
     if codec == ZSTD:
         return _decompress_zstd(data, limit)
-    raise CorruptRecordsError(f"unknown codec {codec}")
+    raise CompressedBytesError(f"unknown codec {codec}")
 
 
 def recompress(
@@ -101,17 +105,20 @@ def recompress(
 ) -> bytes:
     """The same records in the codec that the topic wants. For a worker: it takes milliseconds.
 
-    What does not have the shape of a batch comes back untouched, for the log to refuse.
+    What does not have the shape of a batch comes back untouched, for the log to refuse. Raises
+    CompressedBytesError.
     """
     view = memoryview(batch)
     codec = target.target_codec
     if codec is None or len(view) < HEADER_BYTES:
         return bytes(view)
     fields = list(HEADER.unpack_from(view))
-    if fields[1] + LOG_OVERHEAD_BYTES != len(view):
+    if (
+        fields[1] + LOG_OVERHEAD_BYTES != len(view)
+        or fields[5] & CODEC_MASK > ZSTD
+        or crc32c.crc32c(view[ATTRIBUTES_AT:]) != fields[4]
+    ):
         return bytes(view)
-    if crc32c.crc32c(view[ATTRIBUTES_AT:]) != fields[4]:
-        raise CorruptRecordsError("the batch does not match its checksum")
     records = decompress(fields[5] & CODEC_MASK, view[HEADER_BYTES:], limit)
     payload = compress(codec, records, target.target_level)
     fields[1] = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(payload)
@@ -131,11 +138,11 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
         try:
             out += unpacker.decompress(rest, limit - len(out) + 1)
         except zlib.error as error:
-            raise CorruptRecordsError(f"gzip: {error}") from error
+            raise CompressedBytesError(f"gzip: {error}") from error
         if len(out) > limit:
-            raise CorruptRecordsError(f"more than {limit} bytes of records in a batch")
+            raise CompressedBytesError(f"more than {limit} bytes of records in a batch")
         if not unpacker.eof:
-            raise CorruptRecordsError("gzip: the stream is cut")
+            raise CompressedBytesError("gzip: the stream is cut")
         rest = unpacker.unused_data
     return bytes(out)
 
@@ -158,11 +165,11 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     position = len(XERIAL_HEADER)
     while position < len(data):
         if position + LENGTH.size > len(data):
-            raise CorruptRecordsError("snappy: a block is cut")
+            raise CompressedBytesError("snappy: a block is cut")
         (size,) = LENGTH.unpack_from(data, position)
         position += LENGTH.size
         if not 0 <= size <= len(data) - position:
-            raise CorruptRecordsError(f"snappy: a block of {size} bytes")
+            raise CompressedBytesError(f"snappy: a block of {size} bytes")
         out += _snappy_block(data[position : position + size], limit - len(out))
         position += size
     return bytes(out)
@@ -173,10 +180,10 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
     try:
         if cramjam.snappy.decompress_raw_len(block) > limit:
-            raise CorruptRecordsError("more bytes of records in a batch than allowed")
+            raise CompressedBytesError("more bytes of records in a batch than allowed")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
-        raise CorruptRecordsError(f"snappy: {error}") from error
+        raise CompressedBytesError(f"snappy: {error}") from error
 
 
 def _compress_lz4(data: memoryview, level: int) -> bytes:
@@ -204,16 +211,16 @@ def _decompress_lz4(data: memoryview, limit: int) -> bytes:
     try:
         out = bytes(cramjam.lz4.decompress(data))
     except cramjam.DecompressionError as error:
-        raise CorruptRecordsError(f"lz4: {error}") from error
+        raise CompressedBytesError(f"lz4: {error}") from error
     if len(out) > limit:
-        raise CorruptRecordsError(f"more than {limit} bytes of records in a batch")
+        raise CompressedBytesError(f"more than {limit} bytes of records in a batch")
     return out
 
 
 def _bound_lz4(data: memoryview, limit: int) -> None:
     """Add up what the blocks may become, before the library allocates it."""
     if len(data) < 7 or data[:4] != LZ4_MAGIC:
-        raise CorruptRecordsError("lz4: no frame")
+        raise CompressedBytesError("lz4: no frame")
     flags, block_bytes_max = data[4], 1 << (2 * (data[5] >> 4 & 7) + 8)
     position = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     total = 0
@@ -226,7 +233,7 @@ def _bound_lz4(data: memoryview, limit: int) -> None:
         position += LZ4_LENGTH.size + size + (4 if flags & 0x10 else 0)
     # The sum counts every block as full, which all but the last are.
     if total > limit + block_bytes_max:
-        raise CorruptRecordsError(f"more than {limit} bytes of records in a batch")
+        raise CompressedBytesError(f"more than {limit} bytes of records in a batch")
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytes:
@@ -238,7 +245,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
         while chunk := reader.read(min(1 << 20, limit + 1 - len(out))):
             out += chunk
             if len(out) > limit:
-                raise CorruptRecordsError(f"more than {limit} bytes of records in a batch")
+                raise CompressedBytesError(f"more than {limit} bytes of records in a batch")
     except zstandard.ZstdError as error:
-        raise CorruptRecordsError(f"zstd: {error}") from error
+        raise CompressedBytesError(f"zstd: {error}") from error
     return bytes(out)

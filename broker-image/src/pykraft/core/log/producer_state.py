@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import crc32c
 
-from pykraft.protocol.errors import ErrorCode, KafkaError
+from pykraft.core.log.refusals import RefusedBatchError
+from pykraft.protocol.errors import ErrorCode
 from pykraft.records.batch import (
     CONTROL,
     NO_PRODUCER_EPOCH,
@@ -90,7 +91,7 @@ class ProducerState:
     def check(
         self, producer_id: int, epoch: int, base_sequence: int, offset_delta: int
     ) -> ProducedBatch | None:
-        """May this batch follow? The stored batch when it is a repetition; KafkaError if not."""
+        """May this batch follow? The stored batch when it is a repetition; refused if not."""
         producer = self.by_id.get(producer_id)
         if producer is None:
             # Nothing is known, perhaps because retention took it: any sequence may begin.
@@ -103,14 +104,16 @@ class ProducerState:
                 return None
             return self._repeated(producer_id, producer, base_sequence, offset_delta)
         if epoch < producer.epoch:
-            raise KafkaError(
+            raise RefusedBatchError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {producer_id} has epoch {epoch}, {producer.epoch} was seen",
+                tells_log_start=True,
             )
         if base_sequence != 0 and producer.epoch != NO_PRODUCER_EPOCH:
-            raise KafkaError(
+            raise RefusedBatchError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} begins epoch {epoch} with sequence {base_sequence}",
+                tells_log_start=True,
             )
         return None
 
@@ -123,10 +126,11 @@ class ProducerState:
                 return batch
         if producer.epoch == NO_PRODUCER_EPOCH:
             return None
-        raise KafkaError(
+        raise RefusedBatchError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer_id} sent sequence {base_sequence}"
             f" after {producer.last_sequence} in epoch {producer.epoch}",
+            tells_log_start=True,
         )
 
     def add(self, producer_id: int, epoch: int, batch: ProducedBatch, attributes: int = 0) -> None:
