@@ -1,8 +1,14 @@
 """Reading a log: what it has from an offset on, and which offset a time stands for."""
 
+from pykraft.core.log.scanning import OldFormatError
 from pykraft.core.log.segment import Segment
 from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
 from pykraft.protocol.errors import ErrorCode, KafkaError
+
+
+def unsupported(error: OldFormatError) -> KafkaError:
+    """The disk is fine, and so are the other partitions on it."""
+    return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
 
 
 class LogReader:
@@ -36,15 +42,26 @@ class LogReader:
             self.check_offset(offset)
         if offset >= end_offset:
             return None
-        return self._segments.read(offset, max_bytes, end_offset, self.log_end_offset, at_least_one)
+        try:
+            return self._segments.read(
+                offset, max_bytes, end_offset, self.log_end_offset, at_least_one
+            )
+        except OldFormatError as error:
+            raise unsupported(error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record at or after that time."""
-        return self._segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+        try:
+            return self._segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+        except OldFormatError as error:
+            raise unsupported(error) from error
 
     def max_timestamp(self) -> FoundOffset | None:
         """The first record that has the largest timestamp of all."""
-        return self._segments.max_timestamp()
+        try:
+            return self._segments.max_timestamp()
+        except OldFormatError as error:
+            raise unsupported(error) from error
 
     @property
     def first_segment_offset(self) -> int:

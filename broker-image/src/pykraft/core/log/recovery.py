@@ -185,7 +185,7 @@ def recover_segment(
 ) -> int:
     """Returns the end offset."""
     whole_size = active.size
-    end_offset = active.recover(observe)
+    end_offset = active.recover(observe, was_clean=report.was_clean)
     report.rebuilt_indexes += 1
     if active.size < whole_size:
         report.cut = (active.file.path, active.size, whole_size - active.size)

@@ -1,10 +1,11 @@
 """Going through the batches of a segment file: the headers alone, or every byte."""
 
+import zlib
 from collections.abc import Iterator
 
 import crc32c
 
-from pykraft.core.storage import File
+from pykraft.core.storage import File, StorageError
 from pykraft.records.batch import (
     ATTRIBUTES_AT,
     HEADER,
@@ -19,7 +20,22 @@ LOOKUP_BYTES = 8 * 1024
 REPLAY_BYTES = 64 * 1024
 CHECK_BYTES = 1024 * 1024
 
+# The smallest message of the formats before batches, behind its offset and length.
+OLD_MESSAGE_BYTES_MIN = 14
+OLD_CHECKED_FROM = LOG_OVERHEAD_BYTES + 4
+
 Located = tuple[int, BatchHeader]
+
+
+class OldFormatError(StorageError):
+    """Messages of magic 0 or 1. They are whole and somebody's: they are never cut off."""
+
+    def __init__(self, path: str, position: int, magic: int) -> None:
+        super().__init__(
+            f"{path}: at position {position} begin messages of format {magic}, which is not"
+            " read here; have Kafka 3 rewrite the topic with message format 2, or move the folder"
+            " of the partition away"
+        )
 
 
 def walk(file: File, position: int, end: int, chunk_bytes: int = LOOKUP_BYTES) -> Iterator[Located]:
@@ -35,6 +51,7 @@ def walk(file: File, position: int, end: int, chunk_bytes: int = LOOKUP_BYTES) -
                 return
         header = BatchHeader._make(HEADER.unpack_from(buffer, at))
         if not _has_shape(header) or position + header.size > end:
+            refuse_old_message(file, position)
             return
         yield position, header
         position += header.size
@@ -62,6 +79,41 @@ def walk_checked(file: File, base_offset: int) -> Iterator[Located]:
         yield position, header
         position += size
         next_offset = header.last_offset + 1
+
+
+def refuse_old_message(file: File, position: int, *, by_shape: bool = False) -> None:
+    """Raises OldFormatError. A message's checksum tells it from what a crash has left; where no
+    crash was, its shape is enough."""
+    head = file.read_at(position, HEADER_BYTES)
+    if len(head) < OLD_CHECKED_FROM + 1:
+        return
+    header = BatchHeader._make(HEADER.unpack(head.ljust(HEADER_BYTES, b"\0")))
+    end = position + header.size
+    if not _has_old_shape(header) or end > file.size:
+        return
+    # Where batches have their leader's epoch, messages have the checksum.
+    crc = header.leader_epoch & 0xFFFFFFFF
+    if by_shape or _checksum_of_message(file, position + OLD_CHECKED_FROM, end) == crc:
+        raise OldFormatError(file.path, position, header.magic)
+
+
+def _checksum_of_message(file: File, position: int, end: int) -> int:
+    crc = 0
+    while position < end:
+        piece = file.read_at(position, min(CHECK_BYTES, end - position))
+        if not piece:
+            return -1
+        crc = zlib.crc32(piece, crc)
+        position += len(piece)
+    return crc
+
+
+def _has_old_shape(header: BatchHeader) -> bool:
+    return (
+        0 <= header.magic < MAGIC
+        and header.length >= OLD_MESSAGE_BYTES_MIN
+        and header.base_offset >= 0
+    )
 
 
 def _has_shape(header: BatchHeader) -> bool:

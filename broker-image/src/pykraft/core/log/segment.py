@@ -10,7 +10,13 @@ from typing_extensions import Buffer
 
 from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.index import IndexDamagedError, OffsetIndex, TimeIndex
-from pykraft.core.log.scanning import REPLAY_BYTES, Located, walk, walk_checked
+from pykraft.core.log.scanning import (
+    REPLAY_BYTES,
+    Located,
+    refuse_old_message,
+    walk,
+    walk_checked,
+)
 from pykraft.core.storage import File
 from pykraft.records.batch import NO_TIMESTAMP, BatchHeader
 
@@ -346,10 +352,10 @@ class ActiveSegment(Segment):
             self._begin(first[1].max_timestamp)
         self._note_full()
 
-    def recover(self, observe: Callable[[BatchHeader], None]) -> int:
+    def recover(self, observe: Callable[[BatchHeader], None], *, was_clean: bool = False) -> int:
         """After a crash: check every byte, cut at the first that is wrong, build the indexes anew.
 
-        Returns the end offset.
+        Returns the end offset. `was_clean`: there was no crash, and it is not known what happened.
         """
         self._clear_indexes()
         builder = self.builder
@@ -362,6 +368,7 @@ class ActiveSegment(Segment):
             end_offset = header.last_offset + 1
             end_position = position + header.size
         if end_position < self.file.size:
+            refuse_old_message(self.file, end_position, by_shape=was_clean)
             self.file.truncate(end_position)
             # What was cut must not come back behind a recovery point that has passed it.
             self.file.sync()

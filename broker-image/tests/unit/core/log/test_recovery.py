@@ -1,9 +1,10 @@
+import zlib
 from collections.abc import Callable
 
 import pytest
 
 from pykraft.core.log.partition_log import PartitionLog
-from pykraft.core.storage import Disk
+from pykraft.core.storage import Disk, StorageError
 from pykraft.ids import Uuid
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.records.records import Record, build_batch
@@ -186,6 +187,55 @@ def test_a_gap_that_compaction_may_have_left_is_nothing_to_report(
     log = open_log(**SMALL, clean=False, cleanup_policy=frozenset({"compact"}))
     assert log.log_end_offset == 24
     assert log.recovered is None
+
+
+def old_message(magic: int, value: bytes = b"value") -> bytes:
+    """As clients of before batches wrote it: checksum, magic, attributes, time, key, value."""
+    body = bytes([magic, 0]) + (bytes(8) if magic else b"") + b"\xff" * 4
+    body += len(value).to_bytes(4, "big") + value
+    message = zlib.crc32(body).to_bytes(4, "big") + body
+    return (24).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("size", [5, 5000])
+def test_messages_of_an_older_format_are_refused_and_never_cut_off(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog, clean: bool, magic: int, size: int
+) -> None:
+    written.close(clean=True)
+    damage(disk, LAST + ".log", lambda data: data + old_message(magic, bytes(size)))
+    before = disk.read(LAST + ".log")
+    with pytest.raises(StorageError, match=f"{LAST}.log: at position .* format {magic}"):
+        open_log(**SMALL, clean=clean)
+    assert disk.read(LAST + ".log") == before
+
+
+def test_what_only_looks_like_an_older_format_is_cut_off_after_a_crash_alone(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    torn = old_message(0, b"x" * 200)[:17] + bytes(300)
+    damage(disk, LAST + ".log", lambda data: data + torn)
+    with pytest.raises(StorageError, match="format 0"):
+        open_log(**SMALL)
+    check(open_log(**SMALL, clean=False), 24)
+
+
+def test_reading_an_older_format_is_refused_for_the_partition_alone(
+    open_log: OpenLog, disk: RealDisk, written: PartitionLog
+) -> None:
+    written.close(clean=True)
+    damage(disk, "t-0/00000000000000000000.log", lambda data: old_message(1, bytes(900)))
+    log = open_log(**SMALL)
+    asks: list[Callable[[], object]] = [
+        lambda: log.read(0, 1, end_offset=24, at_least_one=True),
+        lambda: log.offset_for_timestamp(NOW_MS),
+    ]
+    for ask in asks:
+        with pytest.raises(KafkaError) as caught:
+            ask()
+        assert caught.value.code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
