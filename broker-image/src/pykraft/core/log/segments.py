@@ -1,12 +1,14 @@
 """The segments of a log in order, and finding offsets and times in them."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pykraft.core.log.config import LONG_MAX
 from pykraft.core.log.segment import ActiveSegment, Segment
 from pykraft.core.storage import File
-from pykraft.records.batch import LOG_OVERHEAD_BYTES
+from pykraft.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
+from pykraft.records.compression import CorruptRecordsError
 from pykraft.records.records import iterate
 
 # Places where readers stopped, so that they go on without a search.
@@ -138,10 +140,9 @@ class Segments:
             if segment.latest()[0] < timestamp_ms:
                 continue
             for position, header in segment.find_timestamp(timestamp_ms, log_start_offset):
-                for record in iterate(segment.log_file().read_at(position, header.size)):
-                    assert record.timestamp_ms is not None
-                    if record.timestamp_ms >= timestamp_ms and record.offset >= log_start_offset:
-                        return FoundOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+                for at, offset in _times(segment, position, header, log_start_offset):
+                    if at >= timestamp_ms and offset >= log_start_offset:
+                        return FoundOffset(at, offset, header.leader_epoch)
         return None
 
     def max_timestamp(self) -> FoundOffset | None:
@@ -151,7 +152,25 @@ class Segments:
         if found is None:
             return None
         position, header = found
-        for record in iterate(segment.log_file().read_at(position, header.size)):
-            if record.timestamp_ms == timestamp:
-                return FoundOffset(timestamp, record.offset, header.leader_epoch)
+        for at, offset in _times(segment, position, header):
+            if at == timestamp:
+                return FoundOffset(timestamp, offset, header.leader_epoch)
         return None
+
+
+def _times(
+    segment: Segment, position: int, header: BatchHeader, start_offset: int = 0
+) -> Iterator[tuple[int, int]]:
+    """The time and the offset of each record in a batch.
+
+    What a client has compressed is not unpacked before it is stored. A batch that cannot be must
+    not stand in the way of look-ups for as long as it lives: its header speaks for the rest of it.
+    """
+    offset = header.base_offset
+    try:
+        for record in iterate(segment.log_file().read_at(position, header.size)):
+            assert record.timestamp_ms is not None
+            yield record.timestamp_ms, record.offset
+            offset = record.offset + 1
+    except CorruptRecordsError:
+        yield header.max_timestamp, min(max(offset, start_offset), header.last_offset)

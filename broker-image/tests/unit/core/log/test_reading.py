@@ -2,6 +2,7 @@ import gc
 import os
 from collections.abc import Callable
 
+import crc32c
 import pytest
 
 from pykraft.core.log.files import OpenFiles
@@ -107,6 +108,25 @@ def test_times_are_found_within_a_batch_also_when_they_are_not_in_order(open_log
     )
     assert log.offset_for_timestamp(NOW_MS + 6) == (NOW_MS + 9, 1, 0)
     assert log.max_timestamp() == (NOW_MS + 9, 1, 0)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_batch_that_cannot_be_unpacked_is_found_by_what_its_header_says(
+    open_log: OpenLog, make_batch: MakeBatch, codec: int
+) -> None:
+    log = open_log()
+    log.append(make_batch(), leader_epoch=0, now_ms=NOW_MS)
+    poison = bytearray(make_batch(5, timestamp_ms=NOW_MS + 9))
+    poison[22] = codec
+    poison[61:] = bytes(reversed(range(len(poison) - 61)))
+    poison[17:21] = crc32c.crc32c(poison[21:]).to_bytes(4, "big")
+    log.append(memoryview(poison), leader_epoch=0, now_ms=NOW_MS)
+    log.append(make_batch(timestamp_ms=NOW_MS + 8), leader_epoch=0, now_ms=NOW_MS)
+    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+    assert log.offset_for_timestamp(NOW_MS + 8) == (NOW_MS + 9, 1, 0)
+    assert log.max_timestamp() == (NOW_MS + 9, 1, 0)
+    log.delete_records_before(3)
+    assert log.offset_for_timestamp(NOW_MS + 8) == (NOW_MS + 9, 3, 0)
 
 
 def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:
