@@ -3,13 +3,16 @@
 Behaviour: acks 0, 1 and -1; one batch of format v2 per partition; the leader stamps base offset and
 epoch; the client's compression stays unless the topic asks for another, and then a worker does it.
 v13 names topics by id. An answer with acks=all waits for the high watermark, or for the time-out.
-Absent: transactions (a transactional id is refused until there is a coordinator), errors by record.
+zstd is for clients that ask with v7 or newer.
+Absent: transactions (a transactional id is refused until there is a coordinator).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pykraft.core.log.config import LONG_MAX
 from pykraft.core.log.partition_log import Appended
+from pykraft.core.log.refusals import RefusedBatchError
+from pykraft.core.log.validation import unreadable
 from pykraft.core.replication.partition import Partition
 from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker, RequestContext
@@ -17,12 +20,17 @@ from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.protocol.hot_requests import ProduceRequest, decode_produce
 from pykraft.protocol.hot_responses import ProducePartitionReply as Reply
 from pykraft.protocol.hot_responses import encode_produce_response
-from pykraft.records.compression import recompress
+from pykraft.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_BYTES
+from pykraft.records.compression import ZSTD, CorruptRecordsError, recompress
 
 TopicReplies = tuple[str | None, bytes | None, list[Reply]]
+# What is refused before it comes to a log; its records have become null.
+Refusals = Mapping[Partition, KafkaError]
 
 ACKS_ALL = -1
 VALID_ACKS = (0, 1, ACKS_ALL)
+ZSTD_FROM_VERSION = 7
+NO_REFUSALS: Refusals = {}
 
 
 def handle_produce(broker: Broker, context: RequestContext, frame: memoryview, offset: int) -> None:
@@ -33,12 +41,17 @@ def handle_produce(broker: Broker, context: RequestContext, frame: memoryview, o
     if request.transactional_id is not None:
         _refuse_all(context, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return
-    if _recompress_first(broker, context, request):
+    refused = NO_REFUSALS
+    if context.version < ZSTD_FROM_VERSION:
+        refused = _refuse_zstd(broker, request)
+    if _recompress_first(broker, context, request, refused):
         return
-    _append_all(broker, context, request)
+    _append_all(broker, context, request, refused)
 
 
-def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
+def _append_all(
+    broker: Broker, context: RequestContext, request: ProduceRequest, refused: Refusals
+) -> None:
     now_ms = broker.world.now_ms()
     acks_all = request.acks == ACKS_ALL
     uncommitted: list[tuple[Partition, int, list[Reply], int]] = []
@@ -65,11 +78,9 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
                 continue
             try:
                 if acks_all and len(partition.isr) < partition.log.config.min_insync_replicas:
-                    # As Kafka: whether we lead at all comes first.
-                    partition.check_leader()
-                    raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+                    _check_replicas(partition)
                 if records is None:
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "a batch is needed, found null")
+                    raise refused.get(partition) or KafkaError(ErrorCode.INVALID_RECORD)
                 appended = partition.append(records, now_ms)
             except KafkaError as error:
                 replies.append(_refused(broker, partition, error))
@@ -93,6 +104,13 @@ def _append_all(broker: Broker, context: RequestContext, request: ProduceRequest
         _flush_first(broker, context, request, unflushed, finish)
     else:
         finish()
+
+
+def _check_replicas(partition: Partition) -> None:
+    """As Kafka: whether we lead at all comes first, and no more can be in sync than there are."""
+    partition.check_leader()
+    if len(partition.isr) < len(partition.replicas):
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 def _flush_first(
@@ -145,7 +163,11 @@ def _refused(broker: Broker, partition: Partition, error: KafkaError) -> Reply:
     leader = None
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
         leader = (partition.leader, partition.leader_epoch)
-    return Reply(partition.index, error.code, -1, -1, -1, error.message, leader)
+    if not isinstance(error, RefusedBatchError):
+        return Reply(partition.index, error.code, -1, -1, -1, None, leader)
+    start = partition.log.log_start_offset if error.tells_log_start else -1
+    reason = error.message if error.tells_reason else None
+    return Reply(partition.index, error.code, -1, -1, start, reason, leader, error.record_errors)
 
 
 def _answer(context: RequestContext, acks: int, topics: list[TopicReplies], failed: bool) -> None:
@@ -223,7 +245,22 @@ class _Waiting:
         _answer(self.context, self.request.acks, self.topics, False)
 
 
-def _recompress_first(broker: Broker, context: RequestContext, request: ProduceRequest) -> bool:
+def _refuse_zstd(broker: Broker, request: ProduceRequest) -> Refusals:
+    refused: dict[Partition, KafkaError] = {}
+    for name, _, partitions in request.topics:
+        hosted = broker.replicas.by_name.get(name, {})  # type: ignore[arg-type]
+        for at, (index, records) in enumerate(partitions):
+            if records is None or index not in hosted or len(records) < HEADER_BYTES:
+                continue
+            if records[ATTRIBUTES_AT + 1] & CODEC_MASK == ZSTD:
+                refused[hosted[index]] = KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+                partitions[at] = (index, None)
+    return refused
+
+
+def _recompress_first(
+    broker: Broker, context: RequestContext, request: ProduceRequest, refused: Refusals
+) -> bool:
     """Hand batches that the topic wants in another codec to a worker. True when that was needed."""
     wanted = []
     for name, topic_id, partitions in request.topics:
@@ -239,7 +276,7 @@ def _recompress_first(broker: Broker, context: RequestContext, request: ProduceR
             if partition is None or records is None or not partition.log.recompresses:
                 continue
             if partition.log.needs_recompression(records):
-                wanted.append((partitions, at, index, partition.log.config))
+                wanted.append((partitions, at, partition, partition.log.config))
     if not wanted:
         return False
     # The frame's buffer is used again for the next request: what outlives this call is copied.
@@ -248,16 +285,23 @@ def _recompress_first(broker: Broker, context: RequestContext, request: ProduceR
             if records is not None:
                 partitions[at] = (index, memoryview(bytes(records)))
 
-    def work() -> None:
-        for partitions, at, index, config in wanted:
-            records = partitions[at][1]
+    def work() -> Refusals:
+        unreadables = {}
+        for partitions, at, partition, config in wanted:
+            index, records = partitions[at]
             assert records is not None
-            partitions[at] = (index, memoryview(recompress(records, config)))
+            try:
+                partitions[at] = (index, memoryview(recompress(records, config)))
+            except CorruptRecordsError as error:
+                unreadables[partition] = unreadable(error)
+                partitions[at] = (index, None)
+        return unreadables
+
+    def done(unreadables: Refusals) -> None:
+        _append_all(broker, context, request, {**refused, **unreadables})
 
     def failed(error: BaseException) -> None:
-        if not isinstance(error, KafkaError):
-            raise error
-        _refuse_all(context, request, error.code)
+        raise error
 
-    broker.world.in_worker(work, lambda _: _append_all(broker, context, request), failed)
+    broker.world.in_worker(work, done, failed)
     return True
