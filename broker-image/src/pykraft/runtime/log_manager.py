@@ -186,6 +186,8 @@ class LogManager:
             files=directory.files,
             producer_expiration_ms=self.producer_expiration_ms,
         )
+        if opened.recovered is not None:
+            log.warning("recovered %s: %s", opened.name, opened.recovered)
         directory.logs[key] = opened
         return opened
 
