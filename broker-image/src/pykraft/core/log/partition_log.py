@@ -30,6 +30,7 @@ from pykraft.core.log.reading import LogReader
 from pykraft.core.log.recovery import LoadedSegments, SegmentOpener
 from pykraft.core.log.retention import count_deletable
 from pykraft.core.log.segment import (
+    BASE_OFFSET_MAX,
     LOG,
     NEVER,
     RELATIVE_OFFSET_MAX,
@@ -351,10 +352,15 @@ class PartitionLog(LogReader):
         while position < len(batches):
             batch = cut_to_first(batches[position:])
             header = BatchHeader._make(HEADER.unpack_from(batch))
-            if header.base_offset < self.log_end_offset:
+            if (
+                header.base_offset < self.log_end_offset
+                or header.last_offset_delta < 0
+                or header.base_offset > BASE_OFFSET_MAX
+            ):
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"offset {header.base_offset}, but {self.name} ends at {self.log_end_offset}",
+                    f"offsets {header.base_offset} to {header.last_offset},"
+                    f" but {self.name} ends at {self.log_end_offset}",
                 )
             self._append_stamped(batch, header, now_ms)
             position += header.size

@@ -16,6 +16,7 @@ from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.recovery_report import RecoveryReport
 from pykraft.core.log.scanning import REPLAY_BYTES, walk
 from pykraft.core.log.segment import (
+    BASE_OFFSET_MAX,
     DELETED,
     INDEX,
     LOG,
@@ -26,7 +27,7 @@ from pykraft.core.log.segment import (
     Segment,
     file_prefix,
 )
-from pykraft.core.storage import AbsentError, Disk, File
+from pykraft.core.storage import AbsentError, Disk, File, StorageError
 from pykraft.records.batch import BatchHeader
 
 CLEANED = ".cleaned"
@@ -50,6 +51,7 @@ class SegmentOpener:
 
     def create(self, base_offset: int, now_ms: int) -> ActiveSegment:
         """A new segment, empty also if files of that name are left from something."""
+        self._check(base_offset)
         disk = self.files.disk
         prefix = file_prefix(self.folder, base_offset)
         for suffix in (INDEX, TIME_INDEX, LOG):
@@ -60,6 +62,7 @@ class SegmentOpener:
         return self._active(file, base_offset, now_ms)
 
     def open_active(self, base_offset: int, now_ms: int) -> ActiveSegment:
+        self._check(base_offset)
         file = self.files.disk.open(file_prefix(self.folder, base_offset) + LOG)
         return self._active(file, base_offset, now_ms)
 
@@ -67,6 +70,13 @@ class SegmentOpener:
         prefix = file_prefix(self.folder, base_offset)
         size = self.files.disk.size_of(prefix + LOG)
         return Segment(self.files, prefix, base_offset, size, self.config.index_interval_bytes)
+
+    def _check(self, base_offset: int) -> None:
+        if base_offset > BASE_OFFSET_MAX:
+            raise StorageError(
+                f"{self.folder}: a segment at {base_offset} could not hold its offsets;"
+                f" the last that can begins at {BASE_OFFSET_MAX}"
+            )
 
     def _active(self, file: File, base_offset: int, now_ms: int) -> ActiveSegment:
         config = self.config
@@ -234,12 +244,12 @@ def load_unclean(
 def start_over(
     opener: SegmentOpener, loaded: LoadedSegments, start_offset: int, now_ms: int
 ) -> LoadedSegments:
+    active = opener.create(start_offset, now_ms)
     segments = (*loaded.sealed, loaded.active)
     for segment in segments:
         delete_segment_files(opener, segment.base_offset)
     loaded.report.started_over_at = start_offset
     loaded.report.dropped_segments += len(segments)
-    active = opener.create(start_offset, now_ms)
     return LoadedSegments([], active, start_offset, report=loaded.report)
 
 

@@ -28,6 +28,9 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 NEVER = 2**63
 RELATIVE_OFFSET_MAX = 2**31 - 1
+# No segment begins later, so that no offset within one, nor the one after it, exceeds an i64. The
+# append path need not look.
+BASE_OFFSET_MAX = 2**63 - 2 - RELATIVE_OFFSET_MAX
 
 
 def file_prefix(folder: str, offset: int) -> str:

@@ -237,6 +237,37 @@ def test_segments_roll_when_an_offset_does_not_fit(
     assert [segment.base_offset for segment in log.segments] == [0, far]
 
 
+@pytest.mark.parametrize(
+    ("base_offset", "last_delta"), [(2**63 - 10, 0), (2**63 - 2**31, 0), (0, -5)]
+)
+def test_offsets_that_a_log_cannot_have_are_refused(
+    open_log: OpenLog, make_batch: MakeBatch, base_offset: int, last_delta: int
+) -> None:
+    log = open_log()
+    batch = bytearray(make_batch(base_offset=base_offset, leader_epoch=1))
+    batch[23:27] = last_delta.to_bytes(4, "big", signed=True)
+    batch[17:21] = crc32c.crc32c(batch[21:]).to_bytes(4, "big")
+    with pytest.raises(KafkaError) as caught:
+        log.append_with_offsets(memoryview(batch), now_ms=NOW_MS)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert (log.log_end_offset, log.size) == (0, 0)
+
+
+def test_the_last_segment_there_can_be_holds_all_its_offsets_and_no_other_follows(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    last = 2**63 - 1 - 2**31
+    log = open_log()
+    log.truncate_fully_and_start_at(last, now_ms=NOW_MS)
+    batch = make_batch(base_offset=last, leader_epoch=1)
+    assert log.append_with_offsets(batch, now_ms=NOW_MS) == last + 1
+    with pytest.raises(StorageError, match="could not hold its offsets"):
+        log.roll(NOW_MS)
+    with pytest.raises(StorageError, match="could not hold its offsets"):
+        open_log(log_start_offset=2**63 - 1)
+    assert open_log().log_end_offset == last + 1
+
+
 def test_the_jitter_makes_a_segment_roll_earlier(
     disk: object, make_batch: MakeBatch, open_log: OpenLog
 ) -> None:
