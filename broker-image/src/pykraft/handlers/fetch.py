@@ -10,7 +10,6 @@ Absent: followers (they come with replication); aborted transactions (with trans
 from collections.abc import Iterable
 
 from pykraft.core.log.partition_log import FileSlice
-from pykraft.core.replication import fetch_sessions
 from pykraft.core.replication.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -18,9 +17,9 @@ from pykraft.core.replication.fetch_sessions import (
     FetchSession,
     PartitionKey,
     SessionPartition,
-    TopicKey,
 )
 from pykraft.core.replication.partition import Partition
+from pykraft.core.replication.replicas import TopicKey
 from pykraft.core.storage import StorageError
 from pykraft.handlers.context import Broker, Part, RequestContext, Timer
 from pykraft.protocol.errors import ErrorCode, KafkaError
@@ -59,6 +58,7 @@ class Fetch:
         "available",
         "broker",
         "context",
+        "found_one",
         "full",
         "has_news",
         "max_bytes",
@@ -100,13 +100,16 @@ class Fetch:
         if request.session_epoch == INITIAL_EPOCH:
             sessions.close(request.session_id)
             self.wanted = named.items()
-            self.session = sessions.open(self.uses_ids, now_ms) if named else None
+            if named:
+                self.session = sessions.open(named, uses_ids=self.uses_ids, now_ms=now_ms)
+                self.broker.counters.node.sessions_expired = sessions.evictions
             if self.session is not None:
-                fetch_sessions.update(self.session, named.items(), ())
                 self.wanted = self.session.partitions.items()
             return
-        session = sessions.resume(request.session_id, request.session_epoch, self.uses_ids, now_ms)
-        fetch_sessions.update(session, named.items(), self._forgotten())
+        session = sessions.resume(
+            request.session_id, request.session_epoch, uses_ids=self.uses_ids, now_ms=now_ms
+        )
+        sessions.update(session, named, self._forgotten())
         self.wanted = session.partitions.items()
         self.full = False
         if session.partitions:
@@ -141,6 +144,7 @@ class Fetch:
         self.replies: list[tuple[PartitionKey, FetchPartitionReply, FileSlice | None]] = []
         self.available = 0
         self.has_news = False
+        self.found_one = False
         left = self.max_bytes
         for key, state in list(self.wanted):
             reply, found = self._read_one(key, state, left)
@@ -149,30 +153,25 @@ class Fetch:
                 self.available += found.size
             self.replies.append((key, reply, found))
 
-    def _find(self, key: PartitionKey) -> Partition:
-        topic, index = key
-        if isinstance(topic, str):
-            return self.broker.replicas.find(topic, index)
-        hosted = self.broker.replicas.by_id.get(topic)
-        if hosted is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if index not in hosted:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return hosted[index]
-
     def _read_one(
         self, key: PartitionKey, state: SessionPartition, left: int
     ) -> tuple[FetchPartitionReply, FileSlice | None]:
         try:
-            partition = self._find(key)
+            partition = self.broker.replicas.find(*key)
+        except KafkaError as error:
+            return self._refused(key[1], error.code), None
+        self.found_one = True
+        try:
             partition.check_leader(state.current_leader_epoch)
             diverging = self._diverging(partition, state)
             found = None if diverging else self._slice(partition, state, left)
         except KafkaError as error:
-            return self._refused(key, error.code), None
+            self.has_news = True
+            return self._refused(key[1], error.code), None
         except StorageError as error:
+            self.has_news = True
             partition.on_storage_error(partition, error)
-            return self._refused(key, ErrorCode.KAFKA_STORAGE_ERROR), None
+            return self._refused(key[1], ErrorCode.KAFKA_STORAGE_ERROR), None
         if diverging:
             self.has_news = True
         committed = self.request.isolation_level == READ_COMMITTED
@@ -217,14 +216,9 @@ class Fetch:
             return (epoch, end)
         return None
 
-    def _refused(self, key: PartitionKey, code: ErrorCode) -> FetchPartitionReply:
-        self.has_news = True
-        self.context.failed(code)
-        name = self._name(key[0])
-        if name is not None:
-            self.broker.counters.topic(name).failed_fetch += 1
+    def _refused(self, index: int, code: ErrorCode) -> FetchPartitionReply:
         return FetchPartitionReply(
-            index=key[1],
+            index=index,
             error=code,
             high_watermark=-1,
             last_stable_offset=-1,
@@ -236,16 +230,20 @@ class Fetch:
     # Waiting: told of bytes by the partitions, until there is enough or the time is up.
 
     def is_satisfied(self) -> bool:
+        """As in Kafka, what cannot be found does not end the wait for what was found."""
         return (
             self.has_news
             or self.available >= self.min_bytes
             or self.request.max_wait_ms <= 0
-            or not self.replies
+            or not self.found_one
         )
 
     def wait(self) -> None:
         for key, _, _ in self.replies:
-            partition = self._find(key)
+            try:
+                partition = self.broker.replicas.find(*key)
+            except KafkaError:
+                continue
             partition.fetch_waiters.append(self)
             self.waiting_on.append(partition)
         self.broker.counters.node.fetch_purgatory += 1
@@ -288,12 +286,12 @@ class Fetch:
         topics: dict[TopicKey, list[FetchPartitionReply]] = {}
         slices: dict[TopicKey, list[FileSlice]] = {}
         for key, reply, found in self.replies:
+            self._count(key[0], reply)
             if not self._is_told(key, reply):
                 continue
             topics.setdefault(key[0], []).append(reply)
             if found is not None:
                 slices.setdefault(key[0], []).append(found)
-                self._count(key, found.size)
         session_id = self.session.id if self.session is not None else NO_SESSION
         pieces = encode_fetch_response(
             self.context.version,
@@ -334,16 +332,14 @@ class Fetch:
             session.served(key)
         return news
 
-    def _count(self, key: PartitionKey, size: int) -> None:
-        name = self._name(key[0])
+    def _count(self, topic: TopicKey, reply: FetchPartitionReply) -> None:
+        if reply.error:
+            self.context.failed(reply.error)
+        name = self.broker.replicas.name_of(topic)
         if name is None:
-            return  # Deleted since it was read; its files are still there to be sent.
+            return  # Forged names make no counters; nor does a topic that was just deleted.
         counters = self.broker.counters.topic(name)
-        counters.bytes_out += size
         counters.fetch_requests += 1
-
-    def _name(self, topic: TopicKey) -> str | None:
-        """None for a topic that is not hosted here, so that forged names make no counters."""
-        if isinstance(topic, str):
-            return topic if topic in self.broker.replicas.by_name else None
-        return self.broker.replicas.names.get(topic)
+        counters.bytes_out += reply.records_size
+        if reply.error:
+            counters.failed_fetch += 1

@@ -234,6 +234,38 @@ def test_a_read_that_fails_while_others_wait_answers_each_of_them_once(
     assert talk.broker.counters.node.fetch_purgatory == 0
 
 
+def test_a_fetch_waits_also_if_some_of_its_partitions_do_not_exist(talk: Conversation) -> None:
+    talk.node.create("t")
+    asked = talk.fetch(0, 0)
+    assert asked.sent == []
+    talk.produce(b"a")
+    told = [(p.error_code, p.high_watermark) for p in asked.answer.responses[0].partitions]
+    assert told == [(ErrorCode.NONE, 1), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert talk.node.errors(ApiKey.FETCH) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1}
+
+
+def test_a_fetch_of_nothing_that_exists_is_answered_at_once(talk: Conversation) -> None:
+    assert error_of(talk.fetch(0, topic="gone")) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_fetch_with_an_offset_out_of_range_is_answered_at_once(talk: Conversation) -> None:
+    talk.node.create("t", partitions=2)
+    asked = talk.fetch(0, 7)
+    told = [p.error_code for p in asked.answer.responses[0].partitions]
+    assert told == [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_every_partition_of_a_fetch_counts_whether_it_has_records_or_not(
+    talk: Conversation,
+) -> None:
+    talk.node.create("t", partitions=3)
+    talk.produce(b"a")
+    talk.fetch(0, 0, 7)
+    counters = talk.broker.counters.topic("t")
+    assert (counters.fetch_requests, counters.failed_fetch) == (3, 1)
+    assert counters.bytes_out == counters.bytes_in
+
+
 def test_an_incremental_answer_tells_only_what_is_new(talk: Conversation) -> None:
     talk.node.create("t", partitions=2)
     talk.produce(b"a")

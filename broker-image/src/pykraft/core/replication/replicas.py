@@ -1,9 +1,12 @@
 """The partitions that this broker hosts, by topic name and by topic id."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pykraft.core.replication.partition import Partition
 from pykraft.protocol.errors import ErrorCode, KafkaError
+
+# Older versions of an API name a topic, newer ones have its id.
+TopicKey = str | bytes
 
 
 class Replicas:
@@ -31,13 +34,24 @@ class Replicas:
             del self.names[partition.topic_id]
         return partition
 
-    def find(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, which is also what Kafka says of a bad index."""
-        of_topic = self.by_name.get(topic)
-        partition = of_topic.get(index) if of_topic is not None else None
+    def of_topic(self, topic: TopicKey) -> Mapping[int, Partition] | None:
+        if isinstance(topic, str):
+            return self.by_name.get(topic)
+        return self.by_id.get(topic)
+
+    def find(self, topic: TopicKey, index: int) -> Partition:
+        """Raises what Kafka says of a topic or an index that it does not know."""
+        hosted = self.of_topic(topic)
+        partition = hosted.get(index) if hosted is not None else None
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(unknown(topic, hosted))
         return partition
+
+    def name_of(self, topic: TopicKey) -> str | None:
+        """None for a topic that is not hosted here."""
+        if isinstance(topic, str):
+            return topic if topic in self.by_name else None
+        return self.names.get(topic)
 
     def __iter__(self) -> Iterator[Partition]:
         for of_topic in list(self.by_name.values()):
@@ -45,3 +59,10 @@ class Replicas:
 
     def __len__(self) -> int:
         return sum(len(of_topic) for of_topic in self.by_name.values())
+
+
+def unknown(topic: TopicKey, hosted: Mapping[int, Partition] | None) -> ErrorCode:
+    """What is unknown: the id of a topic; or its name, or one of its partitions."""
+    if hosted is None and isinstance(topic, bytes):
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
