@@ -73,6 +73,9 @@ def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -
     answer: dict[str, Any] = {"partition_index": index, "error_code": ErrorCode.NONE}
     try:
         check_topic_name(topic)
+        if topic not in broker.replicas.by_name:
+            # Of a partition that a known topic does not have, Kafka tells the code alone.
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic} is known")
         partition = broker.replicas.find(topic, index)
         partition.check_leader()
         answer["active_producers"] = _active_producers(partition)

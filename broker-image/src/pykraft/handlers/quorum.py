@@ -36,7 +36,11 @@ def _unknown(context: RequestContext, request: Message) -> Mapping[str, Any]:
             {
                 "topic_name": topic.topic_name,
                 "partitions": [
-                    {"partition_index": partition.partition_index, "error_code": code}
+                    {
+                        "partition_index": partition.partition_index,
+                        "error_code": code,
+                        "error_message": "not a partition of the cluster's metadata",
+                    }
                     for partition in topic.partitions
                 ],
             }

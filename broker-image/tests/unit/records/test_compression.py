@@ -2,10 +2,11 @@ import gzip
 import zlib
 
 import cramjam
+import crc32c
 import pytest
 
 from pykraft.protocol.errors import ErrorCode
-from pykraft.records.batch import read_header
+from pykraft.records.batch import ATTRIBUTES_AT, read_header
 from pykraft.records.compression import (
     CODECS,
     GZIP,
@@ -95,11 +96,17 @@ def test_recompressing_keeps_the_records_and_the_rest_of_the_header(
     assert header[6:] == read_header(batch)[6:]
 
 
-def test_recompressing_a_batch_with_a_wrong_checksum_is_refused() -> None:
+def test_a_batch_with_a_wrong_checksum_comes_back_for_the_log_to_refuse() -> None:
     batch = bytearray(build_batch([Record(b"k", b"v")], timestamp_ms=1))
     batch[-1] ^= 1
-    with pytest.raises(CorruptRecordsError):
-        recompress(batch, Target(ZSTD))
+    assert recompress(batch, Target(ZSTD)) == batch
+
+
+def test_a_batch_of_an_unknown_codec_comes_back_for_the_log_to_refuse() -> None:
+    batch = build_batch([Record(b"k", b"v")], timestamp_ms=1)
+    checked = b"\x00\x05" + batch[ATTRIBUTES_AT + 2 :]
+    odd = batch[:17] + crc32c.crc32c(checked).to_bytes(4, "big") + checked
+    assert recompress(odd, Target(ZSTD)) == odd
 
 
 @pytest.mark.parametrize("data", [b"", b"short", bytes(70)])

@@ -75,7 +75,7 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch not above `epoch`, and where it ended (OffsetForLeaderEpoch)."""
-        if epoch < 0 or epoch > self.latest:
+        if epoch == UNDEFINED[0] or epoch > self.latest or not self._epochs:
             return UNDEFINED
         if epoch == self.latest:
             return epoch, log_end_offset

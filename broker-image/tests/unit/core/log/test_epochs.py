@@ -22,6 +22,8 @@ def test_the_file_is_kafkas_and_is_read_back(disk: RealDisk, epochs: LeaderEpoch
     ("asked", "answer"),
     [
         (-1, (-1, -1)),
+        # As Kafka: a number that no epoch has is older than all.
+        (-2, (-2, 0)),
         (1, (1, 0)),
         (2, (2, 10)),
         (3, (2, 10)),
@@ -35,6 +37,12 @@ def test_an_epoch_ends_where_the_next_one_begins(
     epochs: LeaderEpochs, asked: int, answer: tuple[int, int]
 ) -> None:
     assert epochs.end_offset_for(asked, 40) == answer
+
+
+def test_without_epochs_none_has_an_end(disk: RealDisk) -> None:
+    disk.make_dir("t-0")
+    none = LeaderEpochs.load(disk, "t-0")
+    assert [none.end_offset_for(epoch, 0) for epoch in (-2, -1, 0)] == [(-1, -1)] * 3
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(0, 2), (9, 2), (10, 4), (24, 4), (25, 7), (99, 7)])
