@@ -1,6 +1,6 @@
 """A flush: the loop says what to sync, a worker syncs it, the loop moves the recovery point."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pykraft.core.log.config import LogConfig
 from pykraft.core.log.segment import Segment
@@ -60,10 +60,12 @@ class Unsynced:
         "_disk",
         "folders",
         "last_flush_ms",
+        "on_finished",
         "paths",
         "recovery_point",
         "segments",
         "truncations",
+        "under_way",
     )
 
     def __init__(
@@ -76,6 +78,9 @@ class Unsynced:
         self.paths: set[str] = set()
         self.folders: set[str] = set()
         self.truncations = 0
+        # One at a time: a later one that ends first would speak of what this has not synced yet.
+        self.under_way: Flush | None = None
+        self.on_finished: Callable[[], None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.segments or self.paths or self.folders)
@@ -94,11 +99,15 @@ class Unsynced:
         )
 
     def finish(self, flush: Flush, now_ms: int) -> None:
+        assert flush is self.under_way
+        self.under_way = None
         if flush.truncations == self.truncations:
             # A segment that was sealed meanwhile has indexes that are not yet synced.
             reached = min([flush.end_offset, *(s.base_offset for s in self.segments)])
             self.recovery_point = max(self.recovery_point, reached)
             self.last_flush_ms = now_ms
+        if self.on_finished is not None:
+            self.on_finished()
 
     def cut(self, end_offset: int) -> None:
         """The log ends there now; a flush that is under way says nothing of what comes next."""
@@ -107,8 +116,9 @@ class Unsynced:
 
     def take(self, end_offset: int, file: File | None) -> Flush:
         """Hand it all over. If the flush fails, the directory goes offline: nobody asks again."""
+        assert self.under_way is None
         paths = [path for segment in self.segments for path in segment.file_names()[:3]]
-        flush = Flush(
+        self.under_way = flush = Flush(
             self._disk,
             end_offset,
             file=file,

@@ -5,7 +5,7 @@ from pykraft.records.batch import NO_TIMESTAMP
 
 
 class IndexBuilder:
-    """A batch gets an entry when more than `interval` bytes lie between it and the last that did."""
+    """A batch gets an entry when it begins over `interval` bytes behind the last that has one."""
 
     __slots__ = (
         "base_offset",

@@ -543,8 +543,11 @@ class PartitionLog(LogReader):
         )
 
     def begin_flush(self, *, sealed_only: bool = False) -> Flush | None:
-        """What a worker has to sync, up to the log's end or to that of the last sealed segment."""
-        if self.closed:
+        """What a worker has to sync, up to the log's end or to that of the last sealed segment.
+
+        None also while another flush is under way; `on_flushed` says when it has ended.
+        """
+        if self.closed or self._unsynced.under_way:
             return None
         end_offset = self._segments.active.base_offset if sealed_only else self.log_end_offset
         if self.leader_epochs.unsynced:
@@ -558,6 +561,14 @@ class PartitionLog(LogReader):
     def finish_flush(self, flush: Flush, now_ms: int) -> None:
         """`flush.run` has returned: all before its end survives a power failure."""
         self._unsynced.finish(flush, now_ms)
+
+    def on_flushed(self, callback: Callable[[], None]) -> None:
+        """Call back whenever a flush has ended well."""
+        self._unsynced.on_finished = callback
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._unsynced.under_way is not None
 
     def expire_producers(self, now_ms: int) -> int:
         return self.producers.expire(now_ms)
@@ -584,6 +595,10 @@ class PartitionLog(LogReader):
         if self.log_end_offset > max(self._snapshots.latest, self._segments.bases[0]):
             self._take_snapshot(self.log_end_offset)
         self._snapshots.delete_stray(self._segments.bases)
+        if self._unsynced.under_way is not None:
+            # Its worker was not waited for.
+            self._unsynced.under_way.run()
+            self._unsynced.under_way = None
         flush = self.begin_flush()
         if flush is not None:
             flush.run()
