@@ -112,7 +112,7 @@ def test_leader_epochs(stage: Stage, version: int, epoch: int) -> None:
     fetch(stage, version, {topic: [partition(99, current_leader_epoch=epoch)]})
 
 
-@pytest.mark.parametrize("last", [-1, 0, 1, 5])
+@pytest.mark.parametrize("last", [-1, 0, 1, 5, -2, -7])
 @same_answers
 def test_the_epoch_of_what_was_fetched_last(stage: Stage, last: int) -> None:
     topic = filled(stage)
@@ -125,7 +125,8 @@ def test_the_epoch_of_what_was_fetched_last(stage: Stage, last: int) -> None:
 def test_isolation(stage: Stage, isolation: int) -> None:
     topic = filled(stage)
     for version in (4, 12):
-        fetch(stage, version, {topic: [partition(0)]}, isolation_level=isolation)
+        for wanted in (partition(0), partition(99), partition(0, 9)):
+            fetch(stage, version, {topic: [wanted]}, isolation_level=isolation)
 
 
 @same_answers

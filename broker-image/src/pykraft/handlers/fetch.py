@@ -100,9 +100,9 @@ class Fetch:
         if request.session_epoch == INITIAL_EPOCH:
             sessions.close(request.session_id)
             self.wanted = named.items()
-            if named:
-                self.session = sessions.open(named, uses_ids=self.uses_ids, now_ms=now_ms)
-                self.broker.counters.node.sessions_expired = sessions.evictions
+            # As in Kafka also without partitions: they may be named by what follows.
+            self.session = sessions.open(named, uses_ids=self.uses_ids, now_ms=now_ms)
+            self.broker.counters.node.sessions_expired = sessions.evictions
             if self.session is not None:
                 self.wanted = self.session.partitions.items()
             return
@@ -127,8 +127,9 @@ class Fetch:
                     SessionPartition(
                         item.fetch_offset,
                         item.partition_max_bytes,
-                        item.current_leader_epoch,
-                        item.last_fetched_epoch,
+                        # Kafka takes every negative number for none, in this API alone.
+                        max(item.current_leader_epoch, NO_EPOCH),
+                        max(item.last_fetched_epoch, NO_EPOCH),
                     ),
                 )
 
@@ -159,7 +160,8 @@ class Fetch:
         try:
             partition = self.broker.replicas.find(*key)
         except KafkaError as error:
-            return self._refused(key[1], error.code), None
+            # Of what it does not host Kafka says that no transaction was aborted.
+            return self._refused(key[1], error.code)._replace(aborted=[]), None
         self.found_one = True
         try:
             partition.check_leader(state.current_leader_epoch)
@@ -223,7 +225,7 @@ class Fetch:
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            aborted=[] if self.request.isolation_level == READ_COMMITTED else None,
+            aborted=None,
             records_size=0,
         )
 
