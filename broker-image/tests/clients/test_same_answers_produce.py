@@ -1,5 +1,7 @@
 """Produce, InitProducerId and DescribeProducers: Apache Kafka and pykraft answer alike."""
 
+import gzip
+
 import pytest
 from batches import Batch, PlainRecord, batch_of, concatenated
 from differential import DESCRIBE_PRODUCERS, INIT_PRODUCER_ID, PRODUCE, Stage, same_answers
@@ -7,6 +9,7 @@ from processes import now_ms
 
 VERSIONS = [3, 5, 7, 8, 9, 11, 12, 13]
 GOOD = batch_of(b"one", b"two")
+LOG_APPEND_TIME = 0x08
 CONTROL = 0x20
 INT32_MAX = 2**31 - 1
 
@@ -131,6 +134,32 @@ def test_a_payload_that_is_not_what_its_codec_says(stage: Stage, codec: int) -> 
     stage.produce(topic, reframed(GOOD.encode(), b"not compressed", codec))
 
 
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+@same_answers
+def test_records_that_a_compacted_topic_cannot_read(stage: Stage, codec: int) -> None:
+    topic = stage.topic(cleanup_policy="compact")
+    stage.produce(topic, reframed(GOOD.encode(), b"not what it should be", codec))
+    stage.produce(topic, reframed(GOOD.encode(), gzip.compress(b"not records at all"), 1))
+
+
+@same_answers
+def test_a_topic_with_a_codec_of_its_own_refuses_what_others_refuse(stage: Stage) -> None:
+    topic = stage.topic(compression_type="gzip")
+    for what in ("wrong crc", "control", "count too high", "codec 5", "two batches"):
+        stage.produce(topic, BAD_BATCHES[what])
+
+
+@same_answers
+def test_the_only_replica_is_enough(stage: Stage) -> None:
+    stage.produce(stage.topic(min_insync_replicas="2"), GOOD.encode())
+
+
+@same_answers
+def test_a_batch_larger_than_a_segment(stage: Stage) -> None:
+    topic = stage.topic(segment_bytes=str(1 << 20), max_message_bytes=str(1 << 22))
+    stage.produce(topic, batch_of(bytes(1 << 21)).encode())
+
+
 @same_answers
 def test_several_partitions_have_their_own_fates(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
@@ -169,6 +198,17 @@ def test_a_compacted_topic_wants_keys(stage: Stage) -> None:
     for version in (7, 8, 13):
         stage.produce(topic, Batch([with_key, with_key]).encode(), version=version)
         stage.produce(topic, Batch([with_key, without]).encode(), version=version)
+
+
+@same_answers
+def test_every_record_that_is_wrong_is_named(stage: Stage) -> None:
+    topic = stage.topic(cleanup_policy="compact", message_timestamp_before_max_ms="3600000")
+    with_key, without = PlainRecord(b"k", b"v"), PlainRecord(None, b"v")
+    for time in (now_ms(), now_ms() - 86_400_000):
+        for records in ([without] * 5, [without, with_key, without], [with_key] * 12):
+            stage.produce(topic, Batch(records, timestamp_ms=time).encode())
+    stamped = stage.topic("stamped", message_timestamp_type="LogAppendTime")
+    stage.produce(stamped, GOOD.with_(attributes=LOG_APPEND_TIME).encode())
 
 
 def numbered(sequence: int, producer_id: int, epoch: int = 0, count: int = 1) -> bytes:
