@@ -109,6 +109,12 @@ class Unsynced:
         if self.on_finished is not None:
             self.on_finished()
 
+    def run_under_way(self) -> None:
+        """The log closes, and nobody waited for the worker."""
+        if self.under_way is not None:
+            self.under_way.run()
+            self.under_way = None
+
     def cut(self, end_offset: int) -> None:
         """The log ends there now; a flush that is under way says nothing of what comes next."""
         self.truncations += 1

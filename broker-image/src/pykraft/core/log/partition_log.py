@@ -544,9 +544,7 @@ class PartitionLog(LogReader):
 
     def begin_flush(self, *, sealed_only: bool = False) -> Flush | None:
         """What a worker has to sync, up to the log's end or to that of the last sealed segment.
-
-        None also while another flush is under way; `on_flushed` says when it has ended.
-        """
+        None also while another flush is under way: `on_flushed` tells of its end."""
         if self.closed or self._unsynced.under_way:
             return None
         end_offset = self._segments.active.base_offset if sealed_only else self.log_end_offset
@@ -595,10 +593,7 @@ class PartitionLog(LogReader):
         if self.log_end_offset > max(self._snapshots.latest, self._segments.bases[0]):
             self._take_snapshot(self.log_end_offset)
         self._snapshots.delete_stray(self._segments.bases)
-        if self._unsynced.under_way is not None:
-            # Its worker was not waited for.
-            self._unsynced.under_way.run()
-            self._unsynced.under_way = None
+        self._unsynced.run_under_way()
         flush = self.begin_flush()
         if flush is not None:
             flush.run()

@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pykraft.core.log.flushing import Flush
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.runtime.disk import RealDisk
 
@@ -166,3 +167,37 @@ def test_a_closed_log_is_never_changed(
     with pytest.raises(AssertionError):
         change(log, make_batch())
     assert {name: disk.read(f"t-0/{name}") for name in disk.list("t-0")} == before
+
+
+def test_one_flush_at_a_time_so_that_the_recovery_point_passes_nothing_unsynced(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    log = open_log()
+    ended: list[int] = []
+    log.on_flushed(lambda: ended.append(log.recovery_point))
+    append(log, make_batch())
+    log.roll(NOW_MS)
+    first = log.begin_flush(sealed_only=True)
+    assert first is not None
+    append(log, make_batch())
+    assert log.begin_flush() is None
+    assert log.is_flushing
+    log.finish_flush(first, NOW_MS)
+    assert ended == [1]
+    flush(log)
+    assert ended == [1, 2]
+
+
+def test_a_clean_close_syncs_also_what_a_flush_has_not_finished(
+    open_log: OpenLog, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log()
+    append(log, make_batch())
+    log.roll(NOW_MS)
+    unfinished = log.begin_flush(sealed_only=True)
+    append(log, make_batch())
+    synced: list[Flush] = []
+    monkeypatch.setattr(Flush, "run", lambda self: synced.append(self))
+    log.close(clean=True)
+    assert synced[0] is unfinished
+    assert [flush.end_offset for flush in synced] == [1, 2]
