@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from asked_broker import NOW_MS, AskedBroker
-from batches import batch_of
+from batches import Batch, PlainRecord, batch_of
 from stepped_world import SteppedWorld
 
 from pykraft.core.storage import StorageError
@@ -17,6 +17,8 @@ from pykraft.protocol.decoding import Message, decode_response
 from pykraft.protocol.encoding import encode_request
 from pykraft.protocol.errors import ErrorCode
 from pykraft.protocol.versions import ApiKey
+from pykraft.records.compression import GZIP
+from pykraft.records.records import Record, build_batch
 
 RAW = {ApiKey.PRODUCE: handle_produce, ApiKey.FETCH: handle_fetch}
 
@@ -67,7 +69,14 @@ class Conversation:
 
     def produce(self, *values: bytes, topic: str = "t", acks: int = -1, index: int = 0) -> Asked:
         records = batch_of(*values, timestamp_ms=NOW_MS).encode()
-        data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+        return self.produce_all((topic, index, records), acks=acks)
+
+    def produce_all(self, *batches: tuple[str, int, bytes], acks: int = -1) -> Asked:
+        """Each in a topic entry of its own, so that a topic may be named twice."""
+        data = [
+            {"name": topic, "partition_data": [{"index": index, "records": records}]}
+            for topic, index, records in batches
+        ]
         body = {"acks": acks, "timeout": 1000, "transactional_id": None, "topic_data": data}
         return Asked(self, ApiKey.PRODUCE, 9, body)
 
@@ -121,16 +130,56 @@ def test_a_flush_that_fails_is_not_acknowledged(
     partition = talk.node.create("t", flush_messages="1")
     failed: list[StorageError] = []
     partition.on_storage_error = lambda _, error: failed.append(error)
-    asked = talk.produce(b"a")
 
     def refuse(_: object) -> None:
         raise StorageError("the disk is gone")
 
     monkeypatch.setattr("pykraft.core.log.flushing.Flush.run", refuse)
+    asked = talk.produce(b"a")
     talk.world.settle()
     assert error_of(asked) == ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.log.recovery_point == 0
     assert len(failed) == 1
+
+
+def test_who_comes_while_a_flush_is_under_way_shares_the_next(talk: Conversation) -> None:
+    partition = talk.node.create("t", flush_messages="1")
+    first = talk.produce(b"a")
+    others = [talk.produce(b"b"), talk.produce(b"c")]
+    assert len(talk.world.jobs) == 1
+    talk.world.work()
+    assert error_of(first) == ErrorCode.NONE
+    assert [other.sent for other in others] == [[], []]
+    assert partition.log.recovery_point == 1
+    talk.world.work()
+    assert [error_of(other) for other in others] == [ErrorCode.NONE] * 2
+    assert partition.log.recovery_point == 3
+    assert not talk.world.jobs
+    assert talk.broker.counters.node.log_flushes == 2
+
+
+def test_a_produce_waits_for_a_flush_that_housekeeping_began(talk: Conversation) -> None:
+    partition = talk.node.create("t", flush_messages="1")
+    log = partition.log
+    under_way = log.begin_flush()
+    assert under_way is not None
+    asked = talk.produce(b"a")
+    assert not talk.world.jobs
+    log.finish_flush(under_way, NOW_MS)
+    assert asked.sent == []
+    talk.world.settle()
+    assert error_of(asked) == ErrorCode.NONE
+    assert log.recovery_point == 1
+
+
+def test_a_topic_that_goes_while_its_flush_is_under_way_is_told(talk: Conversation) -> None:
+    partition = talk.node.create("t", flush_messages="1")
+    asked = talk.produce(b"a")
+    partition.log.close(clean=False)
+    partition.fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert error_of(asked) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    talk.world.settle()
+    assert len(asked.sent) == 1
 
 
 def test_without_flush_messages_nothing_waits(talk: Conversation) -> None:
@@ -154,6 +203,69 @@ def test_a_batch_in_another_codec_is_compressed_by_a_worker_before_it_is_stored(
     talk.world.settle()
     assert error_of(asked) == ErrorCode.NONE
     assert partition.log.size < 500
+
+
+def test_what_is_too_large_is_refused_before_a_worker_sees_it(talk: Conversation) -> None:
+    talk.node.create("t", compression_type="zstd", max_message_bytes="1000")
+    asked = talk.produce(b"a" * 2000)
+    assert error_of(asked) == ErrorCode.MESSAGE_TOO_LARGE
+    assert not talk.world.jobs
+    counters = talk.broker.counters.topic("t")
+    assert counters.bytes_rejected > 2000
+    assert (counters.produce_requests, counters.failed_produce, counters.bytes_in) == (1, 1, 0)
+
+
+def test_what_a_worker_finds_wrong_refuses_that_batch_alone(talk: Conversation) -> None:
+    talk.node.create("t", partitions=2, compression_type="zstd")
+    unreadable = Batch([PlainRecord(None, b"x")], timestamp_ms=NOW_MS, attributes=GZIP)
+    good = batch_of(b"a", timestamp_ms=NOW_MS).encode()
+    asked = talk.produce_all(("t", 0, unreadable.encode()), ("t", 1, good))
+    talk.world.settle()
+    told = asked.answer.responses[0].partition_responses
+    assert [p.error_code for p in told] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    assert talk.broker.counters.topic("t").produce_requests == 2
+
+
+def keyed(*keys: bytes | None, attributes: int = 0) -> bytes:
+    records = [Record(key, b"v") for key in keys]
+    return build_batch(records, timestamp_ms=NOW_MS, attributes=attributes)
+
+
+@pytest.mark.parametrize("codec", ["producer", "lz4"])
+def test_compressed_records_for_a_compacted_topic_are_looked_at_by_a_worker(
+    talk: Conversation, codec: str
+) -> None:
+    talk.node.create("t", cleanup_policy="compact", compression_type=codec)
+    with_keys = talk.produce_all(("t", 0, keyed(b"k", attributes=GZIP)))
+    without = talk.produce_all(("t", 0, keyed(b"k", None, attributes=GZIP)))
+    assert [with_keys.sent, without.sent] == [[], []]
+    talk.world.settle()
+    assert error_of(with_keys) == ErrorCode.NONE
+    assert error_of(without) == ErrorCode.INVALID_RECORD
+    assert talk.node.partition("t").log.log_end_offset == 1
+    assert talk.broker.counters.topic("t").produce_requests == 2
+
+
+@pytest.mark.parametrize("others", [(), ("u",)])
+def test_a_partition_that_a_produce_names_twice_takes_the_last_batch(
+    talk: Conversation, others: tuple[str, ...]
+) -> None:
+    for topic in ("t", *others):
+        talk.node.create(topic)
+    short, long = keyed(b"k"), keyed(b"k", b"k", b"k")
+    between = [(topic, 0, short) for topic in others]
+    asked = talk.produce_all(("t", 0, short), *between, ("t", 0, long))
+    told = [(t.name, [p.index for p in t.partition_responses]) for t in asked.answer.responses]
+    assert told == [(topic, [0]) for topic in ("t", *others)]
+    assert talk.node.partition("t").log.log_end_offset == 3
+
+
+def test_acks_that_do_not_exist_are_refused_where_the_partition_exists(talk: Conversation) -> None:
+    talk.node.create("t")
+    asked = talk.produce_all(("t", 0, keyed(b"k")), ("t", 9, keyed(b"k")), ("u", 0, b""), acks=5)
+    told = [p.error_code for t in asked.answer.responses for p in t.partition_responses]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert told == [ErrorCode.INVALID_REQUIRED_ACKS, unknown, unknown]
 
 
 def test_a_fetch_at_the_end_waits_until_a_record_comes(talk: Conversation) -> None:

@@ -5,7 +5,6 @@ Single-threaded: all is called from the loop. Only what `begin_flush` returns ru
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -39,8 +38,8 @@ from pykraft.core.log.segment import (
     Segment,
 )
 from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
-from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, stamp_time
-from pykraft.core.log.validation import check_records, cut_to_first, cut_to_one_batch, refuse
+from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, Appended, stamp_time
+from pykraft.core.log.validation import check_at_once, cut_to_first, cut_to_one_batch, refuse
 from pykraft.core.storage import Disk
 from pykraft.ids import ZERO_UUID, Uuid
 from pykraft.protocol.errors import ErrorCode, KafkaError
@@ -65,15 +64,6 @@ __all__ = ["Appended", "FileSlice", "FoundOffset", "PartitionLog"]
 CODEC_OR_MARKED = CODEC_MASK | CONTROL | TRANSACTIONAL
 # For a log that was not given a share in its directory's.
 OWN_OPEN_FILES_MAX = 8
-
-
-class Appended(NamedTuple):
-    first_offset: int
-    last_offset: int
-    # -1 unless we set the time; of a duplicate, the time it was stored with, as Kafka answers.
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class PartitionLog(LogReader):
@@ -246,11 +236,14 @@ class PartitionLog(LogReader):
 
     # Appending
 
-    def append(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> Appended:
+    def append(
+        self, records: memoryview, *, leader_epoch: int, now_ms: int, checked: bool = False
+    ) -> Appended:
         """Append one batch from a client, as leader. Raises KafkaError, StorageError.
 
         The hot path: one unpack, one checksum, one write, no copy, nothing per record. On any error
-        the log is as it was.
+        the log is as it was. RecordsUncheckedError asks for `check_records` in a worker and then
+        for this again, with `checked`.
         """
         size = len(records)
         if size < HEADER_BYTES:
@@ -260,7 +253,7 @@ class PartitionLog(LogReader):
         (max_timestamp, producer_id, producer_epoch, base_sequence, count) = header[8:]
         if length + LOG_OVERHEAD_BYTES != size:
             whole = cut_to_one_batch(records)
-            return self.append(whole, leader_epoch=leader_epoch, now_ms=now_ms)
+            return self.append(whole, leader_epoch=leader_epoch, now_ms=now_ms, checked=checked)
         if (
             magic != MAGIC
             or base_offset != 0
@@ -278,8 +271,8 @@ class PartitionLog(LogReader):
             or max_timestamp > now_ms + self._after_ms
             or base_timestamp < now_ms - self._before_ms
             or (self._stamps_time and attributes & LOG_APPEND_TIME)
-        ):
-            check_records(records, self.config, now_ms, self.name)
+        ) and not checked:
+            check_at_once(records, self.config, now_ms, self.name)
         if size > self._segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment")
         if producer_id < 0:

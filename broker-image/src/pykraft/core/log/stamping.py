@@ -1,6 +1,7 @@
 """What a leader changes in a batch: offset and epoch, and the time where the topic says so."""
 
 import struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -13,6 +14,15 @@ STAMP_BYTES = STAMP.size
 TIMED = struct.Struct(">qiibIhiqq")
 TIMED_BYTES = TIMED.size
 CRC_AT = 17
+
+
+class Appended(NamedTuple):
+    first_offset: int
+    last_offset: int
+    # -1 unless we set the time; of a duplicate, the time it was stored with, as Kafka answers.
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
 
 
 def stamp_time(records: memoryview, first_offset: int, leader_epoch: int, now_ms: int) -> bytearray:

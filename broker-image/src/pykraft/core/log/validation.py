@@ -42,6 +42,12 @@ OLD_RECORD_BYTES_MIN = 14
 RECORDS_MAX = DECOMPRESSED_BYTES_MAX // RECORD_BYTES_MIN
 # Kafka names every record that is wrong, and a compressed batch may have millions.
 ERRORS_TOLD = 1000
+# What may be looked at while everybody else waits: about a millisecond.
+RECORDS_AT_ONCE_MAX = 1000
+
+
+class RecordsUncheckedError(Exception):
+    """The records of a batch must be looked at one by one, and they are too many for the loop."""
 
 
 def cut_to_one_batch(records: memoryview) -> memoryview:
@@ -152,6 +158,16 @@ def unreadable(error: CorruptRecordsError) -> RefusedBatchError:
     fell = isinstance(error, CompressedBytesError)
     code = ErrorCode.UNKNOWN_SERVER_ERROR if fell else ErrorCode.INVALID_RECORD
     return _refused_by_log(str(error), code)
+
+
+def check_at_once(
+    records: memoryview, config: LogConfig, now_ms: int, topic_partition: str
+) -> None:
+    """`check_records`, unless that may take long."""
+    header = BatchHeader._make(HEADER.unpack_from(records))
+    if header.codec or header.count > RECORDS_AT_ONCE_MAX:
+        raise RecordsUncheckedError
+    check_records(records, config, now_ms, topic_partition)
 
 
 def check_records(

@@ -29,6 +29,7 @@ class Partition:
     __slots__ = (
         "commit_waiters",
         "fetch_waiters",
+        "flush_waiters",
         "high_watermark",
         "index",
         "is_leader",
@@ -69,6 +70,9 @@ class Partition:
         self.fetch_waiters: list[FetchWaiter] = []
         # Appends that wait to be committed: (required end offset, callback), in append order.
         self.commit_waiters: list[tuple[int, Callable[[int], None]]] = []
+        # Those who wait for the flush that is under way.
+        self.flush_waiters: list[Callable[[int], None]] = []
+        log.on_flushed(self._flushed)
 
     @property
     def last_stable_offset(self) -> int:
@@ -100,12 +104,14 @@ class Partition:
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def append(self, records: memoryview, now_ms: int) -> Appended:
+    def append(self, records: memoryview, now_ms: int, *, checked: bool = False) -> Appended:
         """Append one client batch as leader. The direct path of Produce: no effect, no copy."""
         if self.offline or not self.is_leader:
             self.check_leader()
         try:
-            appended = self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            appended = self.log.append(
+                records, leader_epoch=self.leader_epoch, now_ms=now_ms, checked=checked
+            )
         except StorageError as error:
             self.on_storage_error(self, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -119,6 +125,15 @@ class Partition:
     def when_committed(self, end_offset: int, callback: Callable[[int], None]) -> None:
         """Call back with an error code once the high watermark reaches `end_offset`."""
         self.commit_waiters.append((end_offset, callback))
+
+    def when_flushed(self, callback: Callable[[int], None]) -> None:
+        """Call back with an error code once the flush that is under way has ended."""
+        self.flush_waiters.append(callback)
+
+    def _flushed(self) -> None:
+        waiting, self.flush_waiters = self.flush_waiters, []
+        for callback in waiting:
+            callback(ErrorCode.NONE)
 
     def _advance_high_watermark(self, new_bytes: int = 0) -> None:
         end = self.log.log_end_offset
@@ -138,8 +153,9 @@ class Partition:
 
     def fail_waiters(self, code: ErrorCode) -> None:
         """Leadership, disk or topic is gone: nobody may wait on."""
-        waiting, self.commit_waiters = self.commit_waiters, []
-        for _, callback in waiting:
+        uncommitted, self.commit_waiters = self.commit_waiters, []
+        unflushed, self.flush_waiters = self.flush_waiters, []
+        for callback in [*(callback for _, callback in uncommitted), *unflushed]:
             callback(code)
         for waiter in tuple(self.fetch_waiters):
             waiter.on_change()

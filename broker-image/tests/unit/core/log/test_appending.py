@@ -7,10 +7,11 @@ import crc32c
 import pytest
 
 from pykraft.core.log.partition_log import PartitionLog
+from pykraft.core.log.validation import RECORDS_AT_ONCE_MAX, RecordsUncheckedError
 from pykraft.core.storage import StorageError
 from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.records.batch import LOG_APPEND_TIME, read_header
-from pykraft.records.compression import CODECS, recompress
+from pykraft.records.compression import CODECS, GZIP, recompress
 from pykraft.records.records import Record, build_batch, iterate
 from pykraft.runtime.disk import RealFile
 
@@ -153,13 +154,27 @@ def test_with_log_append_time_the_time_is_ours_and_the_checksum_right(
     assert refusal(log, claimed) == ErrorCode.INVALID_TIMESTAMP
 
 
-@pytest.mark.parametrize("codec", CODECS.values())
-def test_a_compacted_topic_takes_no_record_without_key(open_log: OpenLog, codec: int) -> None:
+def test_a_compacted_topic_takes_no_record_without_key(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=frozenset({"compact"}))
     records = [Record(b"k", b"v"), Record(None, b"v")]
-    keyless = build_batch(records, timestamp_ms=NOW_MS, attributes=codec)
-    assert refusal(log, keyless) == ErrorCode.INVALID_RECORD
-    assert append(log, build_batch(records[:1], timestamp_ms=NOW_MS, attributes=codec)) == (0, 0)
+    assert refusal(log, build_batch(records, timestamp_ms=NOW_MS)) == ErrorCode.INVALID_RECORD
+    assert append(log, build_batch(records[:1], timestamp_ms=NOW_MS)) == (0, 0)
+
+
+def many(count: int, codec: int = 0) -> bytes:
+    return build_batch([Record(b"k", b"v")] * count, timestamp_ms=NOW_MS, attributes=codec)
+
+
+@pytest.mark.parametrize("batch", [many(1, GZIP), many(RECORDS_AT_ONCE_MAX + 1)])
+def test_records_that_take_long_to_look_at_are_left_to_a_worker(
+    open_log: OpenLog, batch: bytes
+) -> None:
+    log = open_log(cleanup_policy=frozenset({"compact"}))
+    with pytest.raises(RecordsUncheckedError):
+        append(log, batch)
+    assert log.log_end_offset == 0
+    log.append(memoryview(batch), leader_epoch=3, now_ms=NOW_MS, checked=True)
+    assert log.log_end_offset > 0
 
 
 def test_a_repeated_batch_is_answered_with_its_offset_and_time(

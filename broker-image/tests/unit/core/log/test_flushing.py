@@ -197,7 +197,11 @@ def test_a_clean_close_syncs_also_what_a_flush_has_not_finished(
     unfinished = log.begin_flush(sealed_only=True)
     append(log, make_batch())
     synced: list[Flush] = []
-    monkeypatch.setattr(Flush, "run", lambda self: synced.append(self))
+
+    def sync(flush: Flush) -> None:
+        synced.append(flush)
+
+    monkeypatch.setattr(Flush, "run", sync)
     log.close(clean=True)
     assert synced[0] is unfinished
     assert [flush.end_offset for flush in synced] == [1, 2]

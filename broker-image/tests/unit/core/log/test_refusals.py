@@ -6,7 +6,7 @@ import pytest
 
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.core.log.refusals import RefusedBatchError
-from pykraft.core.log.validation import ERRORS_TOLD
+from pykraft.core.log.validation import ERRORS_TOLD, RecordsUncheckedError, check_records
 from pykraft.protocol.errors import ErrorCode
 from pykraft.records.batch import CONTROL, LOG_APPEND_TIME
 from pykraft.records.compression import GZIP
@@ -17,9 +17,16 @@ DAY_MS = 86_400_000
 OpenLog = Callable[..., PartitionLog]
 
 
+def append(log: PartitionLog, records: memoryview) -> None:
+    try:
+        log.append(records, leader_epoch=0, now_ms=NOW_MS)
+    except RecordsUncheckedError:
+        check_records(records, log.config, NOW_MS, log.name)
+
+
 def refusal(log: PartitionLog, batch: bytes) -> RefusedBatchError:
     with pytest.raises(RefusedBatchError) as caught:
-        log.append(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)
+        append(log, memoryview(batch))
     return caught.value
 
 
