@@ -29,6 +29,9 @@ DEFAULT_LEVELS = {GZIP: -1, LZ4: 9, ZSTD: 3}
 # unpacked either.
 DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
+# Doubles as long as a member goes on.
+GZIP_PIECE_BYTES_MIN = 4 * 1024
+
 # snappy-java's stream: magic, version 1, readable by version 1, then blocks with an i32 length.
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -130,20 +133,31 @@ def recompress(
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    """A gzip stream may have several members, one after the other."""
+    """A gzip stream may have several members, one after the other.
+
+    It is fed in pieces, because what follows the end of a member is copied by the library: were
+    that the rest of the batch, fifty thousand empty members would cost gigabytes.
+    """
     out = bytearray()
-    rest: bytes | memoryview = memoryview(data)
-    while rest:
-        unpacker = zlib.decompressobj(31)
+    view = memoryview(data)
+    position, size = 0, GZIP_PIECE_BYTES_MIN
+    unpacker = None
+    while position < len(view):
+        if unpacker is None:
+            unpacker, size = zlib.decompressobj(31), GZIP_PIECE_BYTES_MIN
+        piece = view[position : position + size]
         try:
-            out += unpacker.decompress(rest, limit - len(out) + 1)
+            out += unpacker.decompress(piece, limit - len(out) + 1)
         except zlib.error as error:
             raise CompressedBytesError(f"gzip: {error}") from error
         if len(out) > limit:
             raise CompressedBytesError(f"more than {limit} bytes of records in a batch")
-        if not unpacker.eof:
-            raise CompressedBytesError("gzip: the stream is cut")
-        rest = unpacker.unused_data
+        position += len(piece) - len(unpacker.unused_data)
+        size *= 2
+        if unpacker.eof:
+            unpacker = None
+    if unpacker is not None:
+        raise CompressedBytesError("gzip: the stream is cut")
     return bytes(out)
 
 

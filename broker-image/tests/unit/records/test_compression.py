@@ -10,6 +10,7 @@ from pykraft.records.batch import ATTRIBUTES_AT, read_header
 from pykraft.records.compression import (
     CODECS,
     GZIP,
+    GZIP_PIECE_BYTES_MIN,
     LZ4,
     NONE,
     SNAPPY,
@@ -72,6 +73,35 @@ def test_lz4_frames_have_independent_blocks_because_kafka_reads_no_others() -> N
 
 def test_gzip_with_several_members_is_read_to_the_end() -> None:
     assert decompress(GZIP, gzip.compress(b"one ") + gzip.compress(b"two")) == b"one two"
+
+
+def test_gzip_members_of_all_sizes_are_read_wherever_their_pieces_end() -> None:
+    parts = [NOISE[:size] for size in (0, 1, 4000, 4096, 4100, 30_000, 0, 40_000, 7)]
+    assert decompress(GZIP, b"".join(map(gzip.compress, parts))) == b"".join(parts)
+
+
+def test_many_small_gzip_members_cost_as_much_as_they_are_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fed = 0
+    real = zlib.decompressobj
+
+    class Counting:
+        def __init__(self, wbits: int) -> None:
+            self.real = real(wbits)
+
+        def decompress(self, piece: memoryview, size: int) -> bytes:
+            nonlocal fed
+            fed += len(piece)
+            return self.real.decompress(piece, size)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+    members = gzip.compress(b"x") * 5000
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    assert decompress(GZIP, members) == b"x" * 5000
+    assert fed <= 5000 * GZIP_PIECE_BYTES_MIN
 
 
 @pytest.mark.parametrize("source", CODECS.values())
