@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+from log_look_ups import offset_for_timestamp
 
 from pykraft.core.log.config import LogConfig
 from pykraft.core.log.flushing import Flush
@@ -361,7 +362,7 @@ class World:
         ]
         wanted = self.now_ms - self.random.randint(-50, 500)
         truth = next((r for r in records if r[0] is not None and r[0] >= wanted), None)
-        found = self.log.offset_for_timestamp(wanted)
+        found = offset_for_timestamp(self.log, wanted)
         assert (found and found[:2]) == truth
 
 

@@ -117,6 +117,20 @@ class AskedBroker:
     def now_ms(self) -> int:
         return self.now
 
+    def in_worker(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """At once, as the workers of a test that is not about them."""
+        try:
+            result = work()
+        except Exception as error:
+            failed(error)
+        else:
+            done(result)
+
     # The gateway to the controller: what it decides is committed at once.
 
     def submit(

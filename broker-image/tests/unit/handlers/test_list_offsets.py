@@ -1,10 +1,15 @@
 """ListOffsets and OffsetForLeaderEpoch, as observed of Apache Kafka 4.3.1."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from asked_broker import NOW_MS, AskedBroker
 from batches import batch_of
 
 from pykraft.core.replication.partition import Partition
+from pykraft.core.storage import StorageError
+from pykraft.handlers import list_offsets
 from pykraft.protocol.errors import ErrorCode
 from pykraft.protocol.versions import ApiKey
 
@@ -97,6 +102,85 @@ def test_a_time_finds_the_first_record_that_is_not_older(
     node: AskedBroker, after_ms: int, found: tuple[int, int, int, int]
 ) -> None:
     assert offset_of(node, NOW_MS + after_ms) == found
+
+
+class Workers:
+    """Counts the jobs, and lets something happen while one runs."""
+
+    def __init__(self, node: AskedBroker, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.jobs = 0
+        self.meanwhile = meanwhile
+        node.in_worker = self  # type: ignore[method-assign, assignment]
+
+    def __call__(
+        self, work: Callable[[], Any], done: Callable[[Any], None], failed: Callable[..., None]
+    ) -> None:
+        self.jobs += 1
+        result = work()
+        self.meanwhile()
+        done(result)
+
+
+@pytest.mark.usefixtures("orders")
+def test_only_what_is_looked_for_in_the_records_needs_a_worker(node: AskedBroker) -> None:
+    workers = Workers(node)
+    for position in (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD):
+        offset_of(node, position)
+    assert workers.jobs == 0
+    offset_of(node, MAX_TIMESTAMP)
+    offset_of(node, NOW_MS)
+    assert workers.jobs == 2
+
+
+def test_a_header_that_promises_too_much_sends_the_search_to_the_next_segment(
+    node: AskedBroker,
+) -> None:
+    partition = node.create("orders")
+    forged = batch_of(b"v", timestamp_ms=NOW_MS, max_timestamp_ms=NOW_MS + 5000).encode()
+    partition.append(memoryview(forged), NOW_MS)
+    partition.log.roll(NOW_MS)
+    append(partition, 3000)
+    workers = Workers(node)
+    assert offset_of(node, NOW_MS + 2000) == (0, NOW_MS + 3000, 1, 0)
+    assert workers.jobs == 2
+    assert offset_of(node, NOW_MS + 4000) == NOT_FOUND
+    assert offset_of(node, MAX_TIMESTAMP) == NOT_FOUND
+
+
+def test_many_partitions_are_looked_through_some_at_a_time(
+    node: AskedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_offsets, "LOOK_UPS_AT_ONCE", 2)
+    node.create("orders", partitions=5)
+    for index in range(4):
+        append(node.partition("orders", index), 1000 + index)
+    workers = Workers(node)
+    wanted = [{"partition_index": index, "timestamp": NOW_MS} for index in range(5)]
+    topics = [{"name": "orders", "partitions": wanted}]
+    answer = node.ask(ApiKey.LIST_OFFSETS, 11, replica_id=-1, topics=topics)
+    times = [found.timestamp for found in answer.topics[0].partitions]
+    assert times == [NOW_MS + 1000, NOW_MS + 1001, NOW_MS + 1002, NOW_MS + 1003, -1]
+    assert workers.jobs == 2
+
+
+@pytest.mark.usefixtures("orders")
+def test_a_topic_that_goes_while_a_worker_looks_is_unknown(node: AskedBroker) -> None:
+    Workers(node, lambda: node.broker.replicas.remove("orders", 0))
+    assert offset_of(node, NOW_MS) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
+
+
+def test_a_disk_that_fails_the_worker_fails_its_partition(
+    node: AskedBroker, orders: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[StorageError] = []
+    orders.on_storage_error = lambda _, error: failed.append(error)
+
+    def refuse(_: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr("pykraft.core.log.time_search.TimeSearch.run", refuse)
+    assert offset_of(node, NOW_MS) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+    assert len(failed) == 1
 
 
 def test_an_empty_log_has_ends_and_no_times(node: AskedBroker) -> None:

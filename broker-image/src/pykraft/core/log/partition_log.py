@@ -37,7 +37,7 @@ from pykraft.core.log.segment import (
     ActiveSegment,
     Segment,
 )
-from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
+from pykraft.core.log.segments import FileSlice, Segments
 from pykraft.core.log.stamping import STAMP, STAMP_BYTES, TIMED_BYTES, Appended, stamp_time
 from pykraft.core.log.validation import check_at_once, cut_to_first, cut_to_one_batch, refuse
 from pykraft.core.storage import Disk
@@ -58,7 +58,7 @@ from pykraft.records.batch import (
 )
 from pykraft.records.compression import ZSTD
 
-__all__ = ["Appended", "FileSlice", "FoundOffset", "PartitionLog"]
+__all__ = ["Appended", "FileSlice", "PartitionLog"]
 
 # Anything above ZSTD in these bits is refused: codecs there are not, and what is for brokers only.
 CODEC_OR_MARKED = CODEC_MASK | CONTROL | TRANSACTIONAL

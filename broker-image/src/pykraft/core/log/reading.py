@@ -1,14 +1,10 @@
 """Reading a log: what it has from an offset on, and which offset a time stands for."""
 
-from pykraft.core.log.scanning import OldFormatError
+from pykraft.core.log.scanning import OldFormatError, unsupported
 from pykraft.core.log.segment import Segment
-from pykraft.core.log.segments import FileSlice, FoundOffset, Segments
+from pykraft.core.log.segments import FileSlice, Segments
+from pykraft.core.log.time_search import TimeSearch
 from pykraft.protocol.errors import ErrorCode, KafkaError
-
-
-def unsupported(error: OldFormatError) -> KafkaError:
-    """The disk is fine, and so are the other partitions on it."""
-    return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
 
 
 class LogReader:
@@ -49,17 +45,17 @@ class LogReader:
         except OldFormatError as error:
             raise unsupported(error) from error
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after that time."""
+    def search_time(self, timestamp_ms: int, from_offset: int = 0) -> TimeSearch | None:
+        """Where the first record at or after that time may be; None when there is none."""
         try:
-            return self._segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+            return self._segments.search_time(timestamp_ms, self.log_start_offset, from_offset)
         except OldFormatError as error:
             raise unsupported(error) from error
 
-    def max_timestamp(self) -> FoundOffset | None:
-        """The first record that has the largest timestamp of all."""
+    def search_latest(self) -> TimeSearch | None:
+        """Where the first record is that has the largest timestamp of all."""
         try:
-            return self._segments.max_timestamp()
+            return self._segments.search_latest()
         except OldFormatError as error:
             raise unsupported(error) from error
 

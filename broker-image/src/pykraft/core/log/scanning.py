@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import crc32c
 
 from pykraft.core.storage import File, StorageError
+from pykraft.protocol.errors import ErrorCode, KafkaError
 from pykraft.records.batch import (
     ATTRIBUTES_AT,
     HEADER,
@@ -36,6 +37,11 @@ class OldFormatError(StorageError):
             " read here; have Kafka 3 rewrite the topic with message format 2, or move the folder"
             " of the partition away"
         )
+
+
+def unsupported(error: OldFormatError) -> KafkaError:
+    """The disk is fine, and so are the other partitions on it."""
+    return KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
 
 
 def walk(file: File, position: int, end: int, chunk_bytes: int = LOOKUP_BYTES) -> Iterator[Located]:

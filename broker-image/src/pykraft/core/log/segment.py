@@ -101,17 +101,16 @@ class Segment:
                 return position, header
         return None
 
-    def find_timestamp(self, timestamp: int, start_offset: int) -> Iterator[Located]:
-        """The batches that may hold the first record at or after the time."""
+    def locate_time(self, timestamp: int, start_offset: int) -> int:
+        """The position from which on the first record at or after the time may be."""
         try:
             hint = self.indexes()[1].find(timestamp)
         except IndexDamagedError:
             self._rebuild()
             hint = self.indexes()[1].find(timestamp)
         offset = max(start_offset, self.base_offset + (hint[1] if hint else 0))
-        for position, header in self._walk_from(offset):
-            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                yield position, header
+        first = next(self._walk_from(offset), None)
+        return first[0] if first is not None else self.size
 
     def walk(self, position: int = 0) -> Iterator[Located]:
         return walk(self.log_file(), position, self.size, REPLAY_BYTES)

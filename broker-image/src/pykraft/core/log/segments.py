@@ -1,15 +1,13 @@
 """The segments of a log in order, and finding offsets and times in them."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from pykraft.core.log.config import LONG_MAX
 from pykraft.core.log.segment import ActiveSegment, Segment
+from pykraft.core.log.time_search import TimeSearch
 from pykraft.core.storage import File
-from pykraft.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
-from pykraft.records.compression import CorruptRecordsError
-from pykraft.records.records import iterate
+from pykraft.records.batch import LOG_OVERHEAD_BYTES
 
 # Places where readers stopped, so that they go on without a search.
 HINTS_MAX = 64
@@ -21,12 +19,6 @@ class FileSlice(NamedTuple):
     file: File
     position: int
     size: int
-
-
-class FoundOffset(NamedTuple):
-    timestamp_ms: int
-    offset: int
-    leader_epoch: int
 
 
 class Segments:
@@ -135,42 +127,30 @@ class Segments:
             self._hints.clear()
         self._hints[offset] = position
 
-    def offset_for_timestamp(self, timestamp_ms: int, log_start_offset: int) -> FoundOffset | None:
-        for segment in self.all:
-            if segment.latest()[0] < timestamp_ms:
-                continue
-            for position, header in segment.find_timestamp(timestamp_ms, log_start_offset):
-                for at, offset in _times(segment, position, header, log_start_offset):
-                    if at >= timestamp_ms and offset >= log_start_offset:
-                        return FoundOffset(at, offset, header.leader_epoch)
+    def search_time(
+        self, timestamp_ms: int, log_start_offset: int, from_offset: int
+    ) -> TimeSearch | None:
+        """The first segment from `from_offset` on that may have the time."""
+        from_offset = max(from_offset, log_start_offset)
+        ends = [*self.bases[1:], LONG_MAX]
+        for segment, end in zip(self.all, ends, strict=True):
+            if end > from_offset and segment.latest()[0] >= timestamp_ms:
+                return self._search(segment, end, timestamp_ms, log_start_offset)
         return None
 
-    def max_timestamp(self) -> FoundOffset | None:
+    def search_latest(self) -> TimeSearch | None:
         segment = max(self.all, key=lambda candidate: candidate.latest()[0])
-        timestamp, last_offset = segment.latest()
-        found = segment.find(last_offset) if timestamp >= 0 else None
-        if found is None:
-            return None
-        position, header = found
-        for at, offset in _times(segment, position, header):
-            if at == timestamp:
-                return FoundOffset(timestamp, offset, header.leader_epoch)
-        return None
+        timestamp = segment.latest()[0]
+        return self._search(segment, LONG_MAX, timestamp, 0) if timestamp >= 0 else None
 
-
-def _times(
-    segment: Segment, position: int, header: BatchHeader, start_offset: int = 0
-) -> Iterator[tuple[int, int]]:
-    """The time and the offset of each record in a batch.
-
-    What a client has compressed is not unpacked before it is stored. A batch that cannot be must
-    not stand in the way of look-ups for as long as it lives: its header speaks for the rest of it.
-    """
-    offset = header.base_offset
-    try:
-        for record in iterate(segment.log_file().read_at(position, header.size)):
-            assert record.timestamp_ms is not None
-            yield record.timestamp_ms, record.offset
-            offset = record.offset + 1
-    except CorruptRecordsError:
-        yield header.max_timestamp, min(max(offset, start_offset), header.last_offset)
+    def _search(
+        self, segment: Segment, end_offset: int, timestamp_ms: int, start_offset: int
+    ) -> TimeSearch:
+        return TimeSearch(
+            segment.log_file(),
+            segment.locate_time(timestamp_ms, start_offset),
+            segment.size,
+            timestamp_ms=timestamp_ms,
+            start_offset=start_offset,
+            next_offset=end_offset,
+        )

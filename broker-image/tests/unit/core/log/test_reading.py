@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import crc32c
 import pytest
+from log_look_ups import max_timestamp, offset_for_timestamp
 
 from pykraft.core.log.files import OpenFiles
 from pykraft.core.log.partition_log import FileSlice, PartitionLog
@@ -89,12 +90,12 @@ def test_a_reader_that_follows_the_end_needs_no_search(
 
 
 def test_the_first_record_at_or_after_a_time_is_found(log: PartitionLog) -> None:
-    assert log.offset_for_timestamp(0) == (NOW_MS, 0, 0)
-    assert log.offset_for_timestamp(NOW_MS + 7) == (NOW_MS + 7, 21, 1)
-    assert log.offset_for_timestamp(NOW_MS + 19) == (NOW_MS + 19, 57, 3)
-    assert log.offset_for_timestamp(NOW_MS + 20) is None
+    assert offset_for_timestamp(log, 0) == (NOW_MS, 0, 0)
+    assert offset_for_timestamp(log, NOW_MS + 7) == (NOW_MS + 7, 21, 1)
+    assert offset_for_timestamp(log, NOW_MS + 19) == (NOW_MS + 19, 57, 3)
+    assert offset_for_timestamp(log, NOW_MS + 20) is None
     log.delete_records_before(22)
-    assert log.offset_for_timestamp(NOW_MS + 7) == (NOW_MS + 7, 22, 1)
+    assert offset_for_timestamp(log, NOW_MS + 7) == (NOW_MS + 7, 22, 1)
 
 
 def test_times_are_found_within_a_batch_also_when_they_are_not_in_order(open_log: OpenLog) -> None:
@@ -106,8 +107,8 @@ def test_times_are_found_within_a_batch_also_when_they_are_not_in_order(open_log
         leader_epoch=0,
         now_ms=NOW_MS,
     )
-    assert log.offset_for_timestamp(NOW_MS + 6) == (NOW_MS + 9, 1, 0)
-    assert log.max_timestamp() == (NOW_MS + 9, 1, 0)
+    assert offset_for_timestamp(log, NOW_MS + 6) == (NOW_MS + 9, 1, 0)
+    assert max_timestamp(log) == (NOW_MS + 9, 1, 0)
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
@@ -122,16 +123,16 @@ def test_a_batch_that_cannot_be_unpacked_is_found_by_what_its_header_says(
     poison[17:21] = crc32c.crc32c(poison[21:]).to_bytes(4, "big")
     log.append(memoryview(poison), leader_epoch=0, now_ms=NOW_MS)
     log.append(make_batch(timestamp_ms=NOW_MS + 8), leader_epoch=0, now_ms=NOW_MS)
-    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
-    assert log.offset_for_timestamp(NOW_MS + 8) == (NOW_MS + 9, 1, 0)
-    assert log.max_timestamp() == (NOW_MS + 9, 1, 0)
+    assert offset_for_timestamp(log, NOW_MS) == (NOW_MS, 0, 0)
+    assert offset_for_timestamp(log, NOW_MS + 8) == (NOW_MS + 9, 1, 0)
+    assert max_timestamp(log) == (NOW_MS + 9, 1, 0)
     log.delete_records_before(3)
-    assert log.offset_for_timestamp(NOW_MS + 8) == (NOW_MS + 9, 3, 0)
+    assert offset_for_timestamp(log, NOW_MS + 8) == (NOW_MS + 9, 3, 0)
 
 
 def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:
-    assert open_log().max_timestamp() is None
-    assert open_log().offset_for_timestamp(0) is None
+    assert max_timestamp(open_log()) is None
+    assert offset_for_timestamp(open_log(), 0) is None
 
 
 def test_a_slice_stays_readable_when_its_segment_is_deleted(
@@ -148,7 +149,7 @@ def test_a_slice_stays_readable_when_its_segment_is_deleted(
     "ask",
     [
         lambda log: log.read(4, 10**6, end_offset=60, at_least_one=True),
-        lambda log: log.offset_for_timestamp(NOW_MS + 1),
+        lambda log: offset_for_timestamp(log, NOW_MS + 1),
     ],
     ids=["read", "look up"],
 )

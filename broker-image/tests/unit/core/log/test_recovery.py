@@ -2,6 +2,7 @@ import zlib
 from collections.abc import Callable
 
 import pytest
+from log_look_ups import offset_for_timestamp
 
 from pykraft.core.log.partition_log import PartitionLog
 from pykraft.core.storage import Disk, StorageError
@@ -47,7 +48,7 @@ def check(log: PartitionLog, end_offset: int) -> None:
         assert found is not None
         base = int.from_bytes(found.file.read_at(found.position, 8), "big")
         assert base == offset - offset % 3
-        assert log.offset_for_timestamp(NOW_MS + offset // 3) == (
+        assert offset_for_timestamp(log, NOW_MS + offset // 3) == (
             NOW_MS + offset // 3,
             base,
             log.leader_epochs.epoch_for(base),
@@ -230,7 +231,7 @@ def test_reading_an_older_format_is_refused_for_the_partition_alone(
     log = open_log(**SMALL)
     asks: list[Callable[[], object]] = [
         lambda: log.read(0, 1, end_offset=24, at_least_one=True),
-        lambda: log.offset_for_timestamp(NOW_MS),
+        lambda: offset_for_timestamp(log, NOW_MS),
     ]
     for ask in asks:
         with pytest.raises(KafkaError) as caught:
