@@ -5,6 +5,7 @@ Behaviour: topics, this broker and the default of all brokers (the empty name), 
 client metrics subscriptions and groups; values with their sources and synonyms as Kafka resolves
 them. Levels of loggers are this process's own and changed here; everything else is the
 controller's to check and to record.
+One DescribeConfigs is answered up to a bound, and what is beyond it with INVALID_REQUEST.
 Absent: documentation (always null). Of the broker's own configs those that are not implemented can
 be set and are shown, without effect.
 """
@@ -24,6 +25,7 @@ from pykraft.handlers.cluster_view import ClusterView
 from pykraft.handlers.context import Broker, RequestContext
 from pykraft.handlers.submission import refuse_each, submit
 from pykraft.protocol.decoding import Message
+from pykraft.protocol.encoding import encode_response
 from pykraft.protocol.errors import ErrorCode, KafkaError
 
 Entries = list[dict[str, Any]]
@@ -33,6 +35,11 @@ ResourceKey = tuple[int, str]
 DEFAULT_BROKER = ""
 CLIENT_METRICS_ONLY_VERSION = 0
 RESOURCE_TYPES = frozenset(map(int, ResourceType))
+# Of one DescribeConfigs, and of its answer: ten thousand topics with all their configs.
+RESOURCES_MAX = 10_000
+ENTRIES_MAX = 350_000
+# Encoding more than this is a worker's: an entry takes some microseconds.
+ENTRIES_AT_ONCE_MAX = 2_000
 
 
 def broker_layers(broker: Broker) -> BrokerLayers:
@@ -49,17 +56,13 @@ def broker_layers(broker: Broker) -> BrokerLayers:
 
 def handle_describe_configs(
     broker: Broker, context: RequestContext, request: Message
-) -> Mapping[str, Any]:
+) -> Mapping[str, Any] | None:
     describer = _Describer(broker, request.include_synonyms)
     unknown = next((r for r in request.resources if r.resource_type not in RESOURCE_TYPES), None)
     results = []
     for resource in request.resources:
-        result: dict[str, Any] = {
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-            # Not null: that is how Kafka answers here when all is well.
-            "error_message": "",
-        }
+        # Not null: that is how Kafka answers here when all is well.
+        result = _named(resource) | {"error_message": ""}
         try:
             if unknown is not None:
                 # One type that nobody knows spoils the whole request, as in Kafka.
@@ -70,54 +73,87 @@ def handle_describe_configs(
             context.failed(error.code)
             result |= {"error_code": error.code, "error_message": error.message or ""}
         results.append(result)
-    return {"results": results}
+    if describer.told <= ENTRIES_AT_ONCE_MAX:
+        return {"results": results}
+    _encode_in_worker(broker, context, {"results": results})
+    return None
+
+
+def _encode_in_worker(broker: Broker, context: RequestContext, body: Mapping[str, Any]) -> None:
+    def failed(error: BaseException) -> None:
+        raise error
+
+    broker.world.in_worker(
+        lambda: encode_response(context.api_key, context.version, body),
+        lambda encoded: context.reply_parts((encoded,)),
+        failed,
+    )
 
 
 class _Describer:
+    """Whatever is asked for twice is worked out once; topics without configs of their own are all
+    the same. Only the answer grows with what is asked for, and it has a bound."""
+
     def __init__(self, broker: Broker, include_synonyms: bool) -> None:
         self.broker = broker
         self.include_synonyms = include_synonyms
+        self.layers = broker_layers(broker)
+        self.made: dict[tuple[object, ...], Entries] = {}
+        self.resources = 0
+        # Entries in the answer so far.
+        self.told = 0
 
     def describe(self, resource: Message) -> Entries:
+        self.resources += 1
+        if self.resources > RESOURCES_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "too many resources in one request")
         # No names, like null, asks for all.
         names: Names = frozenset(resource.configuration_keys or ()) or None
-        name: str = resource.resource_name
-        match resource.resource_type:
+        entries = self._describe(resource.resource_type, resource.resource_name, names)
+        if self.told + len(entries) > ENTRIES_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "too many configs in one answer")
+        self.told += len(entries)
+        return entries
+
+    def _describe(self, kind: int, name: str, names: Names) -> Entries:
+        match kind:
             case ResourceType.TOPIC:
-                return self._topic(name, names)
-            case ResourceType.BROKER:
-                return self._broker(name, names)
+                check_topic_name(name)
+                if name not in self.broker.image.topics:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            case ResourceType.BROKER if name != DEFAULT_BROKER:
+                _check_own_id(self.broker, name)
             case ResourceType.BROKER_LOGGER:
                 _check_own_id(self.broker, name)
-                return configs.describe_loggers(logger_levels(), names)
             case ResourceType.CLIENT_METRICS:
                 _check_named(name, "Client metrics subscription")
-                overrides = self._overrides(ResourceType.CLIENT_METRICS, name)
-                return configs.describe_client_metrics(overrides, names, self.include_synonyms)
-            case _:
+            case ResourceType.GROUP:
                 _check_named(name, "Group")
-                overrides = self._overrides(ResourceType.GROUP, name)
-                layers = broker_layers(self.broker)
-                return configs.describe_group(overrides, layers, names, self.include_synonyms)
+        overrides = self.broker.image.configs.get((kind, name), {})
+        is_default = kind == ResourceType.BROKER and name == DEFAULT_BROKER
+        key = (kind, is_default, names, frozenset(overrides.items()))
+        entries = self.made.get(key)
+        if entries is None:
+            entries = self.made[key] = self._make(kind, is_default, names, overrides)
+        return entries
 
-    def _topic(self, name: str, names: Names) -> Entries:
-        check_topic_name(name)
-        if name not in self.broker.image.topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        overrides = self._overrides(ResourceType.TOPIC, name)
-        layers = broker_layers(self.broker)
-        return configs.describe_topic(overrides, layers, names, self.include_synonyms)
-
-    def _broker(self, name: str, names: Names) -> Entries:
-        layers = broker_layers(self.broker)
-        if name == DEFAULT_BROKER:
-            default = layers.dynamic_default
-            return configs.describe_default_broker(default, names, self.include_synonyms)
-        _check_own_id(self.broker, name)
-        return configs.describe_broker(layers, names, self.include_synonyms)
-
-    def _overrides(self, resource_type: int, name: str) -> Mapping[str, str]:
-        return self.broker.image.configs.get((resource_type, name), {})
+    def _make(
+        self, kind: int, is_default: bool, names: Names, overrides: Mapping[str, str]
+    ) -> Entries:
+        layers, synonyms = self.layers, self.include_synonyms
+        match kind:
+            case ResourceType.TOPIC:
+                return configs.describe_topic(overrides, layers, names, synonyms)
+            case ResourceType.BROKER if is_default:
+                return configs.describe_default_broker(layers.dynamic_default, names, synonyms)
+            case ResourceType.BROKER:
+                return configs.describe_broker(layers, names, synonyms)
+            case ResourceType.BROKER_LOGGER:
+                return configs.describe_loggers(logger_levels(), names)
+            case ResourceType.CLIENT_METRICS:
+                return configs.describe_client_metrics(overrides, names, synonyms)
+            case _:
+                return configs.describe_group(overrides, layers, names, synonyms)
 
 
 def _check_own_id(broker: Broker, name: str) -> None:

@@ -2,7 +2,7 @@
 
 Behaviour: an idempotent producer gets a fresh id with epoch 0, whatever id and epoch it had before
 (KIP-360); an id without its epoch, or the reverse, is INVALID_REQUEST. DescribeProducers shows the
-producers whose sequence numbers a partition remembers.
+producers whose sequence numbers a partition remembers, up to a bound for all that one request asks.
 Absent: transactions. There is no transaction coordinator yet, and FindCoordinator is not announced,
 so no client gets as far as to ask here with a transactional id. One that does all the same is told
 UNSUPPORTED_VERSION, which clients take as final; NOT_COORDINATOR, as Kafka has it, or
@@ -20,8 +20,8 @@ from pykraft.protocol.errors import ErrorCode, KafkaError
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
-NO_TRANSACTION = -1
-UNKNOWN_COORDINATOR_EPOCH = -1
+# Of one DescribeProducers; a single partition is always told in full.
+PRODUCERS_TOLD_MAX = 50_000
 
 
 def handle_init_producer_id(
@@ -55,13 +55,13 @@ def _no_id(context: RequestContext, code: int) -> Mapping[str, Any]:
 def handle_describe_producers(
     broker: Broker, context: RequestContext, request: Message
 ) -> Mapping[str, Any]:
+    describer = _Describer(broker, context)
     return {
         "topics": [
             {
                 "name": topic.name,
                 "partitions": [
-                    _describe(broker, context, topic.name, index)
-                    for index in topic.partition_indexes
+                    describer.describe(topic.name, index) for index in topic.partition_indexes
                 ],
             }
             for topic in request.topics
@@ -69,20 +69,43 @@ def handle_describe_producers(
     }
 
 
-def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -> dict[str, Any]:
-    answer: dict[str, Any] = {"partition_index": index, "error_code": ErrorCode.NONE}
-    try:
+class _Describer:
+    """A partition that is named again is answered again, as in Kafka, but worked out once. Only the
+    answer grows with what is asked for, and it has a bound."""
+
+    def __init__(self, broker: Broker, context: RequestContext) -> None:
+        self.broker = broker
+        self.context = context
+        self.made: dict[Partition, list[dict[str, Any]]] = {}
+        # Producers in the answer so far.
+        self.told = 0
+
+    def describe(self, topic: str, index: int) -> dict[str, Any]:
+        answer: dict[str, Any] = {"partition_index": index, "error_code": ErrorCode.NONE}
+        try:
+            answer["active_producers"] = self._producers(self._partition(topic, index))
+        except KafkaError as error:
+            self.context.failed(error.code)
+            answer |= {"error_code": error.code, "error_message": error.message}
+        return answer
+
+    def _partition(self, topic: str, index: int) -> Partition:
         check_topic_name(topic)
-        if topic not in broker.replicas.by_name:
+        if topic not in self.broker.replicas.by_name:
             # Of a partition that a known topic does not have, Kafka tells the code alone.
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {topic} is known")
-        partition = broker.replicas.find(topic, index)
+        partition = self.broker.replicas.find(topic, index)
         partition.check_leader()
-        answer["active_producers"] = _active_producers(partition)
-    except KafkaError as error:
-        context.failed(error.code)
-        answer |= {"error_code": error.code, "error_message": error.message}
-    return answer
+        return partition
+
+    def _producers(self, partition: Partition) -> list[dict[str, Any]]:
+        told = self.told + len(partition.log.producers.by_id)
+        if self.told and told > PRODUCERS_TOLD_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "too many producers in one answer")
+        self.told = told
+        if partition not in self.made:
+            self.made[partition] = _active_producers(partition)
+        return self.made[partition]
 
 
 def _active_producers(partition: Partition) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from asked_broker import NODE, AskedBroker
 
+from pykraft import configs
+from pykraft.handlers import configs as config_requests
 from pykraft.protocol.decoding import Message
 from pykraft.protocol.errors import ErrorCode
 from pykraft.protocol.versions import ApiKey
@@ -142,6 +144,73 @@ def test_what_cannot_be_described_says_why(
     result = describe(node, resource_type, name)
     assert (result.error_code, result.configs) == (expected, [])
     assert node.errors(ApiKey.DESCRIBE_CONFIGS) == {expected: 1}
+
+
+def describe_all(node: AskedBroker, *resources: tuple[int, str]) -> list[tuple[int, int]]:
+    """The error and how many configs are told, of each."""
+    asked = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+        for kind, name in resources
+    ]
+    answer = node.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=asked)
+    return [(result.error_code, len(result.configs)) for result in answer.results]
+
+
+def test_what_is_alike_is_worked_out_once(
+    node: AskedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create("own", retention_ms="5")
+    for topic in ("a", "b"):
+        node.create(topic)
+    worked_out = []
+    real = configs.describe_topic
+
+    def counting(*args: Any) -> list[Any]:
+        worked_out.append(args[0])
+        return real(*args)
+
+    monkeypatch.setattr(configs, "describe_topic", counting)
+    told = describe_all(node, (TOPIC, "a"), (TOPIC, "own"), (TOPIC, "b"), (TOPIC, "a"))
+    assert len({count for _, count in told}) == 1
+    assert worked_out == [{}, {"retention.ms": "5"}]
+
+
+def test_an_answer_has_a_bound_and_what_is_beyond_is_refused(
+    node: AskedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.create("t")
+    ((_, all_of_topic),) = describe_all(node, (TOPIC, "t"))
+    monkeypatch.setattr(config_requests, "ENTRIES_MAX", 2 * all_of_topic)
+    told = describe_all(node, *[(TOPIC, "t")] * 3, (GROUP, "g"))
+    assert told[:2] == [(ErrorCode.NONE, all_of_topic)] * 2
+    assert told[2:] == [(ErrorCode.INVALID_REQUEST, 0)] * 2
+
+
+def test_a_request_has_a_bound_and_what_is_beyond_is_refused(
+    node: AskedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_requests, "RESOURCES_MAX", 1)
+    told = describe_all(node, (TOPIC, "nope"), (TOPIC, "nope"))
+    assert told == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0), (ErrorCode.INVALID_REQUEST, 0)]
+
+
+def test_a_large_answer_is_encoded_by_a_worker(
+    node: AskedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = describe_all(node, (BROKER, "1"))
+    jobs = []
+    real = node.in_worker
+
+    def counting(*args: Any) -> None:
+        jobs.append(args)
+        real(*args)
+
+    monkeypatch.setattr(node, "in_worker", counting)
+    assert describe_all(node, (BROKER, "1")) == plain
+    assert not jobs
+    monkeypatch.setattr(config_requests, "ENTRIES_AT_ONCE_MAX", 10)
+    assert describe_all(node, (BROKER, "1")) == plain
+    assert len(jobs) == 1
 
 
 def test_one_unknown_type_spoils_the_whole_request(node: AskedBroker) -> None:

@@ -6,6 +6,7 @@ import pytest
 from asked_broker import NOW_MS, AskedBroker
 from batches import batch_of
 
+from pykraft.handlers import producers
 from pykraft.protocol.errors import ErrorCode
 from pykraft.protocol.versions import ApiKey
 
@@ -65,6 +66,23 @@ def test_a_partition_tells_the_producers_that_it_remembers(node: AskedBroker) ->
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (77, 3, 3)
     assert producer.last_timestamp == NOW_MS + 2
     assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
+
+
+def test_more_producers_than_an_answer_should_have_are_refused(
+    node: AskedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "PRODUCERS_TOLD_MAX", 2)
+    partition = node.create("orders", partitions=2)
+    for producer_id in range(3):
+        fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+        batch = batch_of(b"a", timestamp_ms=NOW_MS, **fields)
+        partition.append(memoryview(batch.encode()), NOW_MS)
+    asked = [{"name": "orders", "partition_indexes": [1, 0, 0, 1]}]
+    answer = node.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=asked)
+    told = [(p.error_code, len(p.active_producers)) for p in answer.topics[0].partitions]
+    # One partition is told whatever it has; the same again is too much.
+    refused = ErrorCode.INVALID_REQUEST
+    assert told == [(0, 0), (0, 3), (refused, 0), (refused, 0)]
 
 
 def test_producers_of_what_is_not_there_are_unknown(node: AskedBroker) -> None:
