@@ -16,29 +16,53 @@ from pykraft.protocol.versions import ApiKey
 
 log = logging.getLogger("pykraft.auto_topics")
 
+# What does not fit is created when its client asks again.
+BEING_CREATED_MAX = 10_000
+
 
 def create_topics(broker: Broker, names: Iterable[str]) -> None:
     """Ask the controller, and do not wait: clients ask for metadata again until it is there.
 
-    Asking twice does no harm, the controller creates a topic once.
+    They ask often, so what is on its way is not asked for again.
     """
+    creating = broker.topics_being_created
+    wanted = list(dict.fromkeys(name for name in names if name not in creating))
+    del wanted[max(0, BEING_CREATED_MAX - len(creating)) :]
+    if not wanted:
+        return
     settings = effective_broker_configs(broker_layers(broker))
-    topics = [_shape(name, settings) for name in names]
+    topics = [_shape(name, settings) for name in wanted]
     request = make_request(
         ApiKey.CREATE_TOPICS, {"topics": topics, "timeout": 0, "validate_only": False}
     )
+
+    def done(reply: Mapping[str, Any]) -> None:
+        creating.difference_update(wanted)
+        _log_failures(reply)
+
+    creating.update(wanted)
     try:
-        broker.controller.submit(
-            lambda controller: controller.create_topics(request), _log_failures
-        )
+        broker.controller.submit(lambda controller: controller.create_topics(request), done)
     except KafkaError as error:
+        creating.difference_update(wanted)
         log.warning("no topic is created: %s", error)
 
 
 def _log_failures(reply: Mapping[str, Any]) -> None:
-    for topic in reply["topics"]:
-        if topic["error_code"] not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            log.warning("topic %s was not created: %s", topic["name"], topic["error_message"])
+    """In one line, however many a client has asked for."""
+    failed = [
+        topic
+        for topic in reply["topics"]
+        if topic["error_code"] not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    ]
+    if failed:
+        log.warning(
+            "%d of %d topics were not created, the first is %s: %s",
+            len(failed),
+            len(reply["topics"]),
+            failed[0]["name"],
+            failed[0]["error_message"],
+        )
 
 
 def _shape(name: str, settings: Mapping[str, Value | None]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ through the small protocols below, which the runtime implements and tests can pl
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pykraft.core.controller.controller import Controller, Outcome
@@ -90,6 +90,8 @@ class Broker:
     producer_ids: "ProducerIds"
     # Encoded answers to Metadata, by version and options; emptied when metadata change.
     metadata_cache: dict[tuple[object, ...], bytes]
+    # Names that the controller has been asked to create, until it answers.
+    topics_being_created: set[str] = field(default_factory=set)
 
 
 class ProducerIds(Protocol):
