@@ -17,7 +17,7 @@ from pykraft.protocol.versions import ApiKey
 log = logging.getLogger("pykraft.auto_topics")
 
 # What does not fit is created when its client asks again.
-BEING_CREATED_MAX = 10_000
+BEING_CREATED_MAX = 1_000
 
 
 def create_topics(broker: Broker, names: Iterable[str]) -> None:
