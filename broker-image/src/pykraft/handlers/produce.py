@@ -167,7 +167,7 @@ class Produce:
             if log.recompresses and not prepared and _is_to_be_recompressed(log, records):
                 self._recompress_first(partition, records, replies, at)
                 return UNDECIDED
-            appended = partition.append(records, self.now_ms, checked=checked)
+            appended = partition.append(records, self.now_ms, checked)
         except KafkaError as error:
             return self._refused_by(partition, records, error)
         except RecordsUncheckedError:

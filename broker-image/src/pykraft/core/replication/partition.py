@@ -104,7 +104,7 @@ class Partition:
         if not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def append(self, records: memoryview, now_ms: int, *, checked: bool = False) -> Appended:
+    def append(self, records: memoryview, now_ms: int, checked: bool = False) -> Appended:
         """Append one client batch as leader. The direct path of Produce: no effect, no copy."""
         if self.offline or not self.is_leader:
             self.check_leader()
