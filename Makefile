@@ -12,9 +12,8 @@ JARS := $(KAFKA)/.complete
 NEED := PYTHON=$(PYTHON) broker-image/tests/support/need.sh
 PYTEST := cd broker-image && ../$(VENV)/bin/python -m pytest -q
 
-# Projects that ruff looks at, all with the same rules.
-RUFF_PATHS := broker-image conftest.py $(wildcard tests)
-RUFF_CONFIG := --config broker-image/pyproject.toml
+# What lies outside of the project has its rules all the same.
+RUFF_OUTSIDE := --config broker-image/pyproject.toml conftest.py tests
 
 CHECKS := lint types layers tidy
 TESTS := unit wire scenarios sim clients compat
@@ -51,8 +50,8 @@ test: ## All checks and tests, under ten minutes on two cores
 	@.ci/stages dev $(CHECKS) kafka-jars $(TESTS)
 
 lint: $(STAMP) ## Formatting and ruff's rules
-	$(VENV)/bin/ruff format --check -q $(RUFF_CONFIG) $(RUFF_PATHS)
-	$(VENV)/bin/ruff check -q $(RUFF_CONFIG) $(RUFF_PATHS)
+	cd broker-image && ../$(VENV)/bin/ruff format --check -q . && ../$(VENV)/bin/ruff check -q .
+	$(VENV)/bin/ruff format --check -q $(RUFF_OUTSIDE) && $(VENV)/bin/ruff check -q $(RUFF_OUTSIDE)
 	@for script in .ci/* broker-image/tests/support/*.sh; do bash -n "$$script"; done
 
 types: $(STAMP) ## mypy --strict

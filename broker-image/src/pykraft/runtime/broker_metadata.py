@@ -20,6 +20,7 @@ from pykraft.core.controller.partitions import directory_of
 from pykraft.core.log.config import LogConfig
 from pykraft.core.replication.partition import Partition
 from pykraft.core.storage import StorageError
+from pykraft.handlers.configs import broker_layers
 from pykraft.handlers.context import Broker
 from pykraft.ids import Uuid
 from pykraft.protocol.errors import ErrorCode
@@ -141,19 +142,11 @@ class BrokerMetadata:
         overrides = self.image.configs.get((TOPIC, topic), {})
         if not overrides and self.default_config is not None:
             return self.default_config
-        values = configs.effective_topic_configs(overrides, self.layers())
+        values = configs.effective_topic_configs(overrides, broker_layers(self.broker))
         config = LogConfig.from_configs(values)
         if not overrides:
             self.default_config = config
         return config
-
-    def layers(self) -> configs.BrokerLayers:
-        dynamic = self.image.configs
-        return configs.BrokerLayers(
-            static=self.broker.settings.static,
-            dynamic_default=dynamic.get((BROKER, ""), {}),
-            dynamic_broker=dynamic.get((BROKER, str(self.broker.node_id)), {}),
-        )
 
     def _apply(self, topic_id: Uuid, index: int) -> Partition | None:
         """What the node now hosts of it."""

@@ -34,8 +34,8 @@ FRAME_SIZE = struct.Struct(">i")
 # api key, version, correlation id and the length of the client id.
 REQUEST_HEAD = struct.Struct(">hhih")
 
-# Large enough for a dozen requests of default producers in one system call.
-SCRATCH_BYTES = 256 * 1024
+# One system call brings a producer's requests in flight, large ones whole and without a copy.
+SCRATCH_BYTES = 1024 * 1024
 # A frame's own buffer starts with this and grows as bytes arrive, so that a forged size is free:
 # ten thousand clients that begin a frame and never go on hold 40 MB.
 FRAME_BUFFER_BYTES_MIN = 4 * 1024

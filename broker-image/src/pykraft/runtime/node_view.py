@@ -63,5 +63,5 @@ class RealNodeView:
             partitions=len(partitions),
             partitions_offline=sum(partition.leader < 0 for partition in partitions),
             fetch_sessions=len(sessions),
-            fetch_session_partitions=sum(len(session.partitions) for session in sessions),
+            fetch_session_partitions=self.broker.sessions.partitions,
         )

@@ -263,7 +263,10 @@ class PartitionLog(LogReader):
             or count <= 0
             or attributes & CODEC_OR_MARKED > ZSTD
             or base_sequence < 0 <= producer_id
-            or (count * RECORD_BYTES_MIN > size and validation.overstates(attributes, count))
+            or (
+                count * RECORD_BYTES_MIN > size - HEADER_BYTES
+                and validation.overstates(attributes, count)
+            )
         ):
             refuse(records, self._max_message_bytes)
         if (
