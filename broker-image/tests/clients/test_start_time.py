@@ -15,6 +15,7 @@ from batches import batch_of
 from bystander import create_topic, fetch, produce
 from processes import Node, new_node, now_ms
 from raw_client import RawClient
+from waiting import eventually
 
 from pykraft.core.log.config import LogConfig
 from pykraft.core.log.partition_log import PartitionLog
@@ -38,6 +39,9 @@ def node(tmp_path: Path) -> Iterator[Node]:
             more = [{"name": TOPIC, "count": PARTITIONS, "assignments": None}]
             (result,) = client.ask(CREATE_PARTITIONS, 3, topics=more, timeout=30_000)["results"]
             assert result["error_code"] == 0, result
+        # The answer says that they are in the metadata; the folders are made in turns after it.
+        last = node.data / f"{TOPIC}-{PARTITIONS - 1}" / "leader-epoch-checkpoint"
+        eventually(last.exists, within_s=30, because="the last partition has its files")
         node.kill()
         fill(node.data)
         yield node
