@@ -29,6 +29,7 @@ log = logging.getLogger("pykraft.logs")
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 METADATA_LOG = "__cluster_metadata-0"
 FOLDER_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<index>\d+)")
@@ -104,7 +105,7 @@ class LogManager:
     def read_checkpoints(self) -> None:
         for directory in self.dirs:
             directory.was_clean = directory.disk.exists(CLEAN_SHUTDOWN)
-            for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+            for path in CHECKPOINTS:
                 directory.latest[path] = read_checkpoint(directory.disk, path)
 
     def load(self, config_of: ConfigOf) -> int:
@@ -131,6 +132,10 @@ class LogManager:
                 self._load_one(directory, match["topic"], int(match["index"]), config_of)
             elif not name.endswith(STRAY_SUFFIX):
                 log.warning("folder %s in %s is not a log; left alone", name, directory.path)
+        for path in CHECKPOINTS:
+            # As Kafka: they are there from the first start on.
+            if not directory.disk.exists(path):
+                directory.write(path)
         # The next start is clean only if this run ends cleanly.
         directory.disk.delete(CLEAN_SHUTDOWN)
         directory.disk.sync_dir()
@@ -234,7 +239,7 @@ class LogManager:
         After a crash its offsets would be taken for those of the new log, and cut it. So they go,
         synced, before the new log exists; all of them at once, since a topic has many partitions.
         """
-        for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+        for path in CHECKPOINTS:
             known = directory.latest.get(path, {})
             if key in known:
                 directory.latest[path] = {k: v for k, v in known.items() if k in directory.logs}
@@ -366,7 +371,7 @@ class LogManager:
         directory.latest[RECOVERY_POINTS] = _recovery_points(directory)
         directory.latest[LOG_STARTS] = _log_starts(directory)
         directory.latest[HIGH_WATERMARKS] = marks
-        for path in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+        for path in CHECKPOINTS:
             directory.write(path)
         said = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
         directory.disk.write_atomically(CLEAN_SHUTDOWN, said.encode())
