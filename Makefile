@@ -93,7 +93,7 @@ kill: $(STAMP) $(JARS) ## SIGKILL at random times, 50 times: nothing acknowledge
 
 bench: $(STAMP) $(JARS) ## Side by side with Apache Kafka; writes tests/bench/RESULTS.md
 	@$(NEED) java
-	$(VENV)/bin/python tests/bench/run.py
+	$(VENV)/bin/python tests/bench/run.py --save
 
 bench-quick: $(STAMP) $(JARS) ## The bench in about a minute, so that it cannot rot
 	@$(NEED) java

@@ -233,6 +233,7 @@ def _resident(broker: Broker, _: Durations) -> Figures:
 
 
 def _idle(broker: Broker, durations: Durations) -> Figures:
+    """What it costs while nothing happens: these sleeps wait for no fact, they are the measured."""
     time.sleep(SETTLE_SECONDS)
     before = broker.cpu_seconds()
     time.sleep(durations.idle_s)
